@@ -21,7 +21,7 @@ from tests.support import contract_check
 from tests.support.claims import DEPLOYMENT, start_workers
 from tests.support.company_pair import CompanyPair, make_company_pair
 from tests.support.counting_proxy import counted
-from tests.support.databases import KINDS, database, migrated_database
+from tests.support.databases import database, migrated_database, usual_kind
 from tests.support.homes import Home, InProcessHome
 from tests.support.permission_table import make_company_records
 from tests.support.ports import free_port
@@ -55,10 +55,14 @@ def migrate_once(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[
         yield migrate
 
 
-@pytest.fixture(scope="session", params=KINDS)
+@pytest.fixture(scope="session")
 def migrated(request: pytest.FixtureRequest, migrate_once: Callable[[str], str]) -> tuple[str, str]:
-    """A kind of database, and the URL of one with our tables to copy."""
-    return request.param, migrate_once(request.param)
+    """A kind of database, and the URL of one with our tables to copy.
+
+    PostgreSQL's, unless a test is marked with `both_databases` or `on_sqlite`.
+    """
+    kind: str = getattr(request, "param", None) or usual_kind()
+    return kind, migrate_once(kind)
 
 
 @pytest.fixture
@@ -73,7 +77,7 @@ def ledger_settings(migrated: tuple[str, str], tmp_path: Path) -> Iterator[Setti
 
 @pytest.fixture
 def ledger(ledger_settings: Settings) -> Iterator[Ledger]:
-    """An open, empty ledger on each kind of database."""
+    """An open, empty ledger."""
     ledger = open_ledger(ledger_settings)
     yield ledger
     ledger.close()

@@ -30,6 +30,11 @@ POSTGRESQL = os.environ.get(
 MARIADB = os.environ.get("JOBAUTO_TEST_MARIADB_URL", "mysql+pymysql://root@127.0.0.1:3306")
 KINDS = ("sqlite", "postgresql")
 
+both_databases = pytest.mark.parametrize("migrated", KINDS, indirect=True)
+"""For tests of what differs in SQL: locks, claims, queues, lists, seals, tallies."""
+on_sqlite = pytest.mark.parametrize("migrated", ["sqlite"], indirect=True)
+on_postgresql = pytest.mark.parametrize("migrated", ["postgresql"], indirect=True)
+
 
 _unused: dict[str, list[str]] = {}
 """Copies on PostgreSQL that may be used again, by the name of their template."""
@@ -68,6 +73,16 @@ EMPTY = """
 
 For the few rows of a test that is many times as fast as TRUNCATE, which makes new files.
 """
+
+
+@functools.cache
+def usual_kind() -> str:
+    """Return the kind of database of tests that name none: SQLite where PostgreSQL is away."""
+    try:
+        psycopg.connect(POSTGRESQL, connect_timeout=60).close()
+    except psycopg.OperationalError:
+        return "postgresql" if os.environ.get("JOBAUTO_TEST_REQUIRE_SERVICES") == "1" else "sqlite"
+    return "postgresql"
 
 
 @contextmanager

@@ -30,10 +30,11 @@ from tests.support.backups import (
     renamed,
     taken,
 )
+from tests.support.databases import on_sqlite
 
 Made = tuple[bytes, Path, tuple[Any, ...]]
 
-SQLITE = pytest.mark.parametrize("migrated", ["sqlite"], indirect=True)
+SQLITE = on_sqlite
 """One is enough: a file is a file."""
 
 

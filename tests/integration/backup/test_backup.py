@@ -44,6 +44,7 @@ from jobauto_prefect.ledger.secrets import rotation_lock
 from jobauto_prefect.ledger.store import Ledger, open_ledger
 from tests.support.backups import PASSPHRASE, Installations, newest_revision
 from tests.support.claims import granted, own_run_of, refused, start_workers
+from tests.support.databases import both_databases, on_postgresql
 from tests.support.secrets import secret
 from tests.support.servers import client, facade, worker_token
 
@@ -55,6 +56,7 @@ def companies(ledger: Ledger) -> set[str]:
         return set(session.scalars(select(Company.slug)))
 
 
+@both_databases
 def test_all_that_was_acknowledged_is_in_it_and_the_trail_is_whole(
     installations: Installations, rest: httpx.Client
 ) -> None:
@@ -101,6 +103,7 @@ def test_all_that_was_acknowledged_is_in_it_and_the_trail_is_whole(
     ledger.close()
 
 
+@both_databases
 def test_nothing_starts_before_resume_and_workers_of_before_are_refused(
     installations: Installations, rest: httpx.Client, claims: httpx.Client, template: dict[str, Any]
 ) -> None:
@@ -138,6 +141,7 @@ def test_nothing_starts_before_resume_and_workers_of_before_are_refused(
     ledger.close()
 
 
+@both_databases
 def test_windows_since_the_backup_do_what_their_templates_say(
     installations: Installations, rest: httpx.Client, template: dict[str, Any]
 ) -> None:
@@ -203,6 +207,7 @@ def with_prefect(
     )
 
 
+@both_databases
 def test_what_the_copy_of_prefect_does_not_know_is_made_anew_and_told_again(
     with_prefect: Installations, rest: httpx.Client, template: dict[str, Any]
 ) -> None:
@@ -230,7 +235,7 @@ def test_what_the_copy_of_prefect_does_not_know_is_made_anew_and_told_again(
     ledger.close()
 
 
-@pytest.mark.parametrize("migrated", ["postgresql"], indirect=True)
+@on_postgresql
 def test_ledger_and_prefect_in_two_schemas_of_one_database_are_one_dump(
     installations: Installations, monkeypatch: pytest.MonkeyPatch, other_user: str
 ) -> None:
@@ -280,6 +285,7 @@ def damaged(file: Path, *, at: int | None = None, end: int | None = None) -> byt
     return whole
 
 
+@both_databases
 def test_what_is_not_as_it_was_written_is_refused_before_anything_is_written(
     installations: Installations,
 ) -> None:
@@ -309,6 +315,7 @@ def test_what_is_not_as_it_was_written_is_refused_before_anything_is_written(
     installations.restore()
 
 
+@both_databases
 def test_what_holds_something_is_left_alone(installations: Installations, tmp_path: Path) -> None:
     installations.make()
     with pytest.raises(Conflict, match="already; name another file"):
@@ -336,6 +343,7 @@ def test_what_holds_something_is_left_alone(installations: Installations, tmp_pa
         )
 
 
+@both_databases
 @pytest.mark.parametrize("at", ["ledger_at", "put_files"])
 def test_a_restore_that_died_is_used_by_nothing_and_says_what_helps(
     installations: Installations, at: str
@@ -358,6 +366,7 @@ def test_a_restore_that_died_is_used_by_nothing_and_says_what_helps(
             work()
 
 
+@both_databases
 def test_what_fails_before_anything_is_in_place_leaves_nothing(
     installations: Installations, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -378,6 +387,7 @@ def test_what_fails_before_anything_is_in_place_leaves_nothing(
             installations.restore()
 
 
+@both_databases
 def test_settings_come_along_but_for_places(
     installations: Installations, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -414,6 +424,7 @@ def old(folder: Path, name: str) -> None:
     (folder / name).chmod(0o755)
 
 
+@both_databases
 def test_without_the_programs_of_the_server_a_word_says_which(
     installations: Installations, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -474,6 +485,7 @@ def test_the_commands_say_what_they_did(tmp_path: Path) -> None:
     assert run("there", "resume").returncode == 0
 
 
+@both_databases
 def test_a_passphrase_has_a_length(installations: Installations) -> None:
     with pytest.raises(JobautoError, match="fewer than 8 characters"):
         create_backup(

@@ -23,7 +23,7 @@ from jobauto_prefect.ledger.database.engine import make_engine
 from jobauto_prefect.ledger.store import open_ledger
 from jobauto_prefect.settings import Settings
 from tests.support.backups import Installations, newest_revision, two_for_prefect
-from tests.support.databases import database, migrated_database
+from tests.support.databases import both_databases, database, migrated_database, on_postgresql
 from tests.support.waits import eventually
 
 HOSTILE_SQLITE = """
@@ -142,6 +142,7 @@ def has_role(url: str, role: str) -> bool:
         return found.fetchone() is not None
 
 
+@both_databases
 def test_a_restore_takes_rows_and_no_function_trigger_view_index_or_default(
     installations: Installations, rest: httpx.Client, template: dict[str, Any], tmp_path: Path
 ) -> None:
@@ -179,7 +180,7 @@ def test_a_restore_takes_rows_and_no_function_trigger_view_index_or_default(
     ledger.close()
 
 
-@pytest.mark.parametrize("migrated", ["postgresql"], indirect=True)
+@on_postgresql
 def test_a_name_that_looks_like_rows_is_refused(installations: Installations) -> None:
     name = "x\nCOPY public.company (id) FROM stdin;\n7\n"
     table = sql.SQL("CREATE TABLE {} (id integer)").format(sql.Identifier(name))
@@ -190,7 +191,7 @@ def test_a_name_that_looks_like_rows_is_refused(installations: Installations) ->
         installations.restore()
 
 
-@pytest.mark.parametrize("migrated", ["postgresql"], indirect=True)
+@on_postgresql
 def test_numbers_are_not_given_again(installations: Installations) -> None:
     with postgresql.connect(installations.settings.ledger_url) as connection:
         connection.execute("SELECT setval('company_id_seq', 700), setval('job_id_seq', 9, false)")
@@ -201,6 +202,7 @@ def test_numbers_are_not_given_again(installations: Installations) -> None:
         assert numbers.fetchone() == (701, 9)
 
 
+@both_databases
 def test_a_trail_that_was_altered_before_the_backup_is_found_after_the_restore(
     installations: Installations, rest: httpx.Client
 ) -> None:
@@ -234,6 +236,7 @@ HOSTILE_PREFECT = {
 FLOW = "INSERT INTO flow (id, name, tags, labels, created, updated)"
 
 
+@both_databases
 def test_of_prefects_database_rows_are_taken_too(
     installations: Installations, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -252,6 +255,7 @@ def test_of_prefects_database_rows_are_taken_too(
         assert names(after.url) == plain
 
 
+@both_databases
 @pytest.mark.parametrize(
     "statements",
     [
@@ -272,6 +276,7 @@ def test_a_view_or_a_computed_or_missing_column_is_refused(
     assert not installations.empty.key_path.exists()
 
 
+@both_databases
 def test_tables_of_a_former_version_are_filled_and_upgraded_then(
     migrated: tuple[str, str], tmp_path: Path
 ) -> None:

@@ -14,7 +14,10 @@ from jobauto_prefect.ledger.queries.lists import Condition, Selection, page
 from jobauto_prefect.ledger.records import Job
 from jobauto_prefect.ledger.states import FAILED_JOBS, SUCCESSFUL_JOBS, JobState
 from jobauto_prefect.ledger.store import Ledger
+from tests.support.databases import both_databases
 from tests.support.job_records import JobRecords
+
+pytestmark = both_databases
 
 JOBS = 3000
 

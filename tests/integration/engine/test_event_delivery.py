@@ -29,6 +29,7 @@ from jobauto_prefect.sources import Poller
 from tests.support.adapters import AdapterDatabase, adapter_database
 from tests.support.claims import claim_of, granted, refused, report, start_workers
 from tests.support.company_pair import member_token
+from tests.support.databases import on_sqlite
 from tests.support.definitions import PROBE
 from tests.support.outbox import has_no_messages
 from tests.support.records import make_template, ok, own_name
@@ -38,7 +39,7 @@ from tests.support.waits import eventually
 
 HEEDED_AFTER = 2  # seconds; Prefect loads an automation after its commit, and nothing shows when
 
-pytestmark = pytest.mark.parametrize("migrated", ["sqlite"], indirect=True)
+pytestmark = on_sqlite
 
 
 @pytest.fixture

@@ -19,9 +19,12 @@ from jobauto_prefect.ledger.outbox import OutboxKind, enqueue
 from jobauto_prefect.ledger.records import Job, NamedLock, OutboxMessage, RunTemplate
 from jobauto_prefect.ledger.store import Ledger
 from jobauto_prefect.settings import Settings
+from tests.support.databases import both_databases
 from tests.support.held_transport import HeldTransport
 from tests.support.records import make_template, own_name
 from tests.support.servers import client, facade, user_token
+
+pytestmark = both_databases
 
 PATIENCE = 90  # seconds
 MANY = 2 * AT_ONCE

@@ -29,7 +29,10 @@ from jobauto_prefect.ledger.records import (
     Task,
 )
 from tests.support.bench import Bench
+from tests.support.databases import both_databases
 from tests.support.poison import cure, poison
+
+pytestmark = both_databases
 
 
 def ended(bench: Bench, days: float, **members: Any) -> int:

@@ -19,11 +19,14 @@ from jobauto_prefect.ledger.audit.trail import SERVICE
 from jobauto_prefect.ledger.records import App, EventRule, OutboxMessage, RunTemplate
 from jobauto_prefect.ledger.store import Ledger
 from jobauto_prefect.settings import Settings
+from tests.support.databases import both_databases
 from tests.support.definitions import PROBE
 from tests.support.held_transport import HeldTransport
 from tests.support.records import ok, post
 from tests.support.servers import client, facade, user_token
 from tests.support.waits import until
+
+pytestmark = both_databases
 
 BESIDE = 1.0
 """Seconds in which what is made again would take over what is being deleted."""

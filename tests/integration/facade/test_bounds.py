@@ -36,13 +36,14 @@ from jobauto_prefect.settings import Settings
 from tests.support.asgi_server import serving
 from tests.support.claims import granted, own_run_of, report
 from tests.support.console import PASSWORD, add_user
+from tests.support.databases import on_sqlite
 from tests.support.gateway import basic
 from tests.support.job_records import JobRecords
 from tests.support.records import post
 from tests.support.servers import client, status_of_endless, user_token, worker_token
 from tests.support.waits import eventually
 
-pytestmark = pytest.mark.parametrize("migrated", ["sqlite"], indirect=True)
+pytestmark = on_sqlite
 
 
 @pytest.fixture

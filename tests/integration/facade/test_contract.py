@@ -23,6 +23,7 @@ from jobauto_prefect.ledger.audit.trail import SERVICE
 from jobauto_prefect.ledger.jobs.attempts import new_job
 from jobauto_prefect.ledger.records import Artifact, AuditEntry, Company, Job, RunTemplate, Task
 from jobauto_prefect.ledger.store import Ledger
+from tests.support.databases import both_databases, on_sqlite
 from tests.support.permission_table import TABLE
 from tests.support.records import HIDDEN, make_template, ok
 from tests.support.secrets import secret
@@ -153,6 +154,7 @@ def _many_jobs(ledger: Ledger, template_id: int, number: int) -> list[int]:
         return [job.id for job in made]
 
 
+@both_databases
 @pytest.mark.parametrize("order", ["id", "-id", "schedule", "-schedule"])
 def test_pages_followed_by_their_cursor_have_each_row_once(
     rest: httpx.Client, everything: dict[str, int], ledger: Ledger, order: str
@@ -174,6 +176,7 @@ def test_pages_followed_by_their_cursor_have_each_row_once(
     assert len(seen) >= 26
 
 
+@both_databases
 def test_jobs_come_newest_first_a_hundred_at_a_time(
     rest: httpx.Client, everything: dict[str, int], ledger: Ledger
 ) -> None:
@@ -185,6 +188,7 @@ def test_jobs_come_newest_first_a_hundred_at_a_time(
     assert [record["id"] for record in skipped.values()] == made[-4:-6:-1]
 
 
+@both_databases
 @pytest.mark.parametrize("resource", RESOURCES, ids=lambda one: one.kind.collection)
 def test_a_list_is_ordered_by_each_of_its_orders_and_by_nothing_else(
     rest: httpx.Client, everything: dict[str, int], ledger: Ledger, resource: Resource
@@ -228,6 +232,7 @@ def _all(
     return found
 
 
+@both_databases
 def test_jobs_are_deleted_by_when_they_began_and_the_others_are_named_with_their_reason(
     rest: httpx.Client, everything: dict[str, int], ledger: Ledger
 ) -> None:
@@ -414,7 +419,7 @@ WITHOUT_INDEX = {
 """Texts without a limit, which PostgreSQL puts into no index; a job has one event."""
 
 
-@pytest.mark.parametrize("migrated", ["sqlite"], indirect=True)
+@on_sqlite
 def test_large_lists_are_read_in_order_and_not_sorted(ledger: Ledger) -> None:
     for resource in RESOURCES:
         table = resource.record.__tablename__
@@ -526,6 +531,7 @@ def test_a_wrong_query_is_a_400_with_its_place(
     assert len(faults) == query.count("=")
 
 
+@both_databases
 def test_filters_narrow_and_times_come_in_every_spelling(
     rest: httpx.Client, everything: dict[str, int], ledger: Ledger
 ) -> None:
@@ -545,6 +551,7 @@ def test_filters_narrow_and_times_come_in_every_spelling(
     assert counted["total_jobs"] == counted["incomplete_jobs"] == 7
 
 
+@both_databases
 @pytest.mark.parametrize(
     ("query", "expected"),
     [

@@ -15,7 +15,7 @@ from jobauto_prefect.ledger.audit.trail import SERVICE
 from jobauto_prefect.ledger.records import Company, Job, OutboxMessage, RunTemplate
 from jobauto_prefect.ledger.store import Ledger
 from tests.support.claims import claim_of, deploy_template, granted
-from tests.support.databases import POSTGRESQL
+from tests.support.databases import POSTGRESQL, both_databases
 from tests.support.definitions import PROBE
 from tests.support.records import make_template, ok
 from tests.support.secrets import SECRET, secret
@@ -282,6 +282,7 @@ def test_a_workers_token_opens_nothing_of_the_contract(
     )
 
 
+@both_databases
 def test_secrets_stay_out_of_every_answer_and_the_trail(rest: httpx.Client, ledger: Ledger) -> None:
     made = make_template(rest, env={"PASSWORD": SECRET})
     ok(
@@ -325,6 +326,7 @@ def _away(ledger: Ledger) -> Iterator[None]:
         server.execute(f'ALTER DATABASE "{name}" ALLOW_CONNECTIONS true')
 
 
+@both_databases
 def test_the_service_answers_503_while_the_ledger_is_away(
     rest: httpx.Client, ledger: Ledger, facade_url: str
 ) -> None:

@@ -227,6 +227,8 @@ import asyncio
 from jobauto_prefect.jobs.actions import run_due_actions
 from jobauto_prefect.ledger.store import open_ledger
 from jobauto_prefect.settings import load_settings
+
+pytestmark = both_databases
 settings = load_settings()
 ledger = open_ledger(settings)
 print("ready", flush=True)

@@ -49,6 +49,7 @@ from jobauto_prefect.ledger.states import LIVE_JOBS, LIVE_TASKS, JobState, TaskS
 from jobauto_prefect.ledger.store import Ledger, open_ledger
 from jobauto_prefect.runtime.protocol import Claim, Ending, Launch, Renewal, Report
 from jobauto_prefect.settings import Settings
+from tests.support.databases import both_databases
 from tests.support.servers import OPERATOR
 
 NOON = datetime(2026, 5, 1, 12, tzinfo=UTC)
@@ -540,6 +541,7 @@ class JobLife(RuleBasedStateMachine):
         assert all(task.state != TaskState.MISSED or task.attempts == 0 for task in self.tasks())
 
 
+@both_databases
 def test_the_promises_hold_whatever_is_said_in_whatever_order(
     installation: Installation,
 ) -> None:

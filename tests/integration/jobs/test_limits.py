@@ -12,7 +12,10 @@ from jobauto_prefect.ledger.outbox import OutboxKind
 from jobauto_prefect.ledger.records import OutboxMessage, RunTemplate
 from jobauto_prefect.ledger.store import Ledger
 from tests.support.claims import at_once, claim_of, granted, refused, report
+from tests.support.databases import both_databases
 from tests.support.records import BANK_TYPE, make_template, post
+
+pytestmark = both_databases
 
 Record = dict[str, Any]
 FIRST, SECOND = UUID(int=1), UUID(int=2)

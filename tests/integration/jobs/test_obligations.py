@@ -17,9 +17,12 @@ from tests.support.claims import (
     granted,
     refused,
 )
+from tests.support.databases import both_databases
 from tests.support.records import make_template
 from tests.support.secrets import SECRET
 from tests.support.timeline import HOUR, MINUTE, NOON, Record, Timeline
+
+pytestmark = both_databases
 
 
 @pytest.mark.spec("1.5")

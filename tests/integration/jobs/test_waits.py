@@ -14,6 +14,9 @@ from jobauto_prefect.ledger.service_status import PrefectStatus, store_status
 from jobauto_prefect.ledger.store import Ledger
 from jobauto_prefect.settings import Settings
 from tests.support.claims import claim_of, granted, instance_of, renewal_of
+from tests.support.databases import both_databases
+
+pytestmark = both_databases
 
 
 def start(rest: httpx.Client, template: int, **members: Any) -> dict[str, Any]:

@@ -13,7 +13,10 @@ from jobauto_prefect.ledger.jobs import confirmations
 from jobauto_prefect.ledger.jobs.confirmations import SETTLED_FOR, End
 from jobauto_prefect.ledger.records import Job, OutboxMessage
 from jobauto_prefect.ledger.store import Ledger
+from tests.support.databases import both_databases
 from tests.support.records import make_template
+
+pytestmark = both_databases
 
 
 @pytest.fixture

@@ -10,6 +10,7 @@ from jobauto_prefect.errors import Contended
 from jobauto_prefect.ledger.audit.trail import SERVICE
 from jobauto_prefect.ledger.records import InstallationValue
 from jobauto_prefect.ledger.store import Ledger
+from tests.support.databases import on_postgresql
 
 
 @pytest.fixture
@@ -33,7 +34,7 @@ def _change(ledger: Ledger, first: str, second: str, both: Barrier) -> str:
     return ""
 
 
-@pytest.mark.parametrize("migrated", ["postgresql"], indirect=True)
+@on_postgresql
 def test_of_two_changes_that_wait_for_each_other_one_is_told_to_try_again(facts: Ledger) -> None:
     both = Barrier(2)
     with ThreadPoolExecutor(2) as threads:
@@ -45,7 +46,7 @@ def test_of_two_changes_that_wait_for_each_other_one_is_told_to_try_again(facts:
     assert "try again" in errors[1]
 
 
-@pytest.mark.parametrize("migrated", ["postgresql"], indirect=True)
+@on_postgresql
 def test_a_change_of_what_was_changed_since_it_was_read_is_told_to_try_again(facts: Ledger) -> None:
     with pytest.raises(Contended), facts.writing(SERVICE) as session:
         session.connection().execute(text("SET TRANSACTION ISOLATION LEVEL SERIALIZABLE"))

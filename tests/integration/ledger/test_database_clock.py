@@ -17,7 +17,7 @@ from jobauto_prefect.ledger.database.clock import DatabaseClock
 from jobauto_prefect.ledger.database.engine import make_engine
 from jobauto_prefect.ledger.store import Ledger, open_ledger
 from jobauto_prefect.settings import Settings
-from tests.support.databases import POSTGRESQL, database
+from tests.support.databases import POSTGRESQL, both_databases, database
 
 FALSE = timedelta(seconds=120)
 CLOSE = timedelta(seconds=30)
@@ -119,6 +119,7 @@ def test_a_connection_that_was_cut_is_replaced_when_it_is_measured(engine: Engin
     assert abs(clock() - utc_now()) < CLOSE
 
 
+@both_databases
 def test_an_open_ledger_follows_its_database(ledger: Ledger, ledger_settings: Settings) -> None:
     with closing(open_ledger(ledger_settings)) as opened:
         follows = isinstance(opened.clock, DatabaseClock)

@@ -16,6 +16,7 @@ from jobauto_prefect.ledger.store import Ledger
 from jobauto_prefect.settings import Settings
 from tests.support.breakable import Part
 from tests.support.claims import claim_of, granted
+from tests.support.databases import on_postgresql
 from tests.support.faketime import require_faketime
 from tests.support.paths import JOBAUTO
 from tests.support.processes import clean_environment
@@ -49,7 +50,7 @@ def services_ahead(facade_settings: Settings, facade_url: str) -> Iterator[Part]
     services.end()
 
 
-@pytest.mark.parametrize("migrated", ["postgresql"], indirect=True)
+@on_postgresql
 def test_services_ahead_of_the_database_lose_no_job_and_open_no_window_early(
     rest: httpx.Client,
     claims: httpx.Client,

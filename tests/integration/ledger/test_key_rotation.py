@@ -19,7 +19,10 @@ from jobauto_prefect.ledger.records import AuditEntry, Company, EventSource
 from jobauto_prefect.ledger.secrets import load_key, rotation_lock
 from jobauto_prefect.ledger.store import Ledger, open_ledger, prefect_key
 from jobauto_prefect.settings import Settings
+from tests.support.databases import both_databases
 from tests.support.secrets import SECRET
+
+pytestmark = both_databases
 
 COMPANIES = 250  # several batches
 

@@ -38,6 +38,7 @@ from jobauto_prefect.ledger.secrets import create_key, load_key
 from jobauto_prefect.ledger.states import JobState
 from jobauto_prefect.ledger.store import KEY_FACT, Ledger, open_ledger
 from jobauto_prefect.settings import Settings
+from tests.support.databases import both_databases
 from tests.support.secrets import SECRET
 
 ANNA = Actor(name="anna", door="rest", user_id=7, address="127.0.0.1", request_id="r-1")
@@ -52,11 +53,13 @@ def _entries(ledger: Ledger) -> list[AuditEntry]:
         return list(session.scalars(select(AuditEntry).order_by(AuditEntry.id)))
 
 
+@both_databases
 def test_migrating_an_empty_database_gives_the_models(ledger: Ledger) -> None:
     with ledger.engine.connect() as connection:
         assert compare_metadata(MigrationContext.configure(connection), Base.metadata) == []
 
 
+@both_databases
 @pytest.mark.spec("1.9")
 def test_a_write_has_exactly_one_audit_entry_whatever_it_flushes(ledger: Ledger) -> None:
     with ledger.writing(ANNA) as session:
@@ -73,6 +76,7 @@ def test_a_write_has_exactly_one_audit_entry_whatever_it_flushes(ledger: Ledger)
     assert entry.changes["email"] == [None, "a@example.com"]
 
 
+@both_databases
 def test_an_update_names_before_and_after_and_nothing_else(ledger: Ledger) -> None:
     with ledger.writing(ANNA) as session:
         session.add(_company())
@@ -81,6 +85,7 @@ def test_an_update_names_before_and_after_and_nothing_else(ledger: Ledger) -> No
     assert _entries(ledger)[-1].changes == {"name": ["Acme", "New"]}
 
 
+@both_databases
 def test_a_write_that_changes_nothing_has_no_entry(ledger: Ledger) -> None:
     with ledger.writing(ANNA) as session:
         session.add(_company())
@@ -89,6 +94,7 @@ def test_a_write_that_changes_nothing_has_no_entry(ledger: Ledger) -> None:
     assert len(_entries(ledger)) == 1
 
 
+@both_databases
 def test_a_failed_transaction_leaves_neither_record_nor_entry(ledger: Ledger) -> None:
     with pytest.raises(RuntimeError), ledger.writing(ANNA) as session:
         session.add(_company())
@@ -99,6 +105,7 @@ def test_a_failed_transaction_leaves_neither_record_nor_entry(ledger: Ledger) ->
     assert _entries(ledger) == []
 
 
+@both_databases
 def test_a_delete_keeps_what_was_there(ledger: Ledger) -> None:
     with ledger.writing(ANNA) as session:
         session.add(_company())
@@ -109,6 +116,7 @@ def test_a_delete_keeps_what_was_there(ledger: Ledger) -> None:
     assert entry.changes["slug"] == ["acme", None]
 
 
+@both_databases
 @pytest.mark.parametrize(
     "statement",
     [
@@ -127,6 +135,7 @@ def test_statements_that_would_bypass_the_audit_trail_are_refused(
         session.execute(statement)  # type: ignore[call-overload]
 
 
+@both_databases
 @pytest.mark.parametrize(
     "statement",
     ["UPDATE audit_entry SET actor = 'x'", "DELETE FROM audit_entry", "TRUNCATE audit_entry"],
@@ -139,6 +148,7 @@ def test_audit_rows_cannot_be_changed_even_by_sql(ledger: Ledger, statement: str
     assert len(_entries(ledger)) == 1
 
 
+@both_databases
 def test_secret_values_are_sealed_in_the_database_and_masked_in_the_trail(ledger: Ledger) -> None:
     with ledger.writing(ANNA) as session:
         company = _company()
@@ -152,6 +162,7 @@ def test_secret_values_are_sealed_in_the_database_and_masked_in_the_trail(ledger
     assert ledger.box.open(company.secrets) == {"TOKEN": SECRET}
 
 
+@both_databases
 def test_times_come_back_in_utc_and_naive_ones_are_refused(ledger: Ledger) -> None:
     with ledger.writing(ANNA) as session:
         session.add(_company())
@@ -187,6 +198,7 @@ def _grant(number: int) -> Grant:
     )
 
 
+@both_databases
 def test_a_settled_job_stays_settled(ledger: Ledger) -> None:
     job_id = _running_job(ledger)
     end = JobResult(
@@ -202,6 +214,7 @@ def test_a_settled_job_stays_settled(ledger: Ledger) -> None:
         record_end(session, session.get_one(Job, job_id), end)
 
 
+@both_databases
 def test_the_database_allows_one_live_job_of_a_flow_run(ledger: Ledger) -> None:
     first = _running_job(ledger)
     with ledger.writing(SERVICE) as session:
@@ -215,6 +228,7 @@ def test_the_database_allows_one_live_job_of_a_flow_run(ledger: Ledger) -> None:
         grant_job(session, twin, _grant(2))
 
 
+@both_databases
 def test_a_message_is_claimed_once_and_comes_again_when_put_off(ledger: Ledger) -> None:
     with ledger.writing(SERVICE) as session:
         enqueue(session, OutboxKind.CREATE_RUN, 5)
@@ -231,6 +245,7 @@ def test_a_message_is_claimed_once_and_comes_again_when_put_off(ledger: Ledger) 
         assert session.scalars(select(OutboxMessage)).all() == []
 
 
+@both_databases
 def test_a_message_with_the_number_of_a_completed_one_is_nobody_elses(ledger: Ledger) -> None:
     with ledger.writing(SERVICE) as session:
         enqueue(session, OutboxKind.RETIRE_DEPLOYMENT, 5)
@@ -276,6 +291,7 @@ def test_a_ledger_does_not_open_with_another_key_or_one_others_can_read(settings
         open_ledger(settings)
 
 
+@both_databases
 def test_a_new_ledger_opens_while_another_part_opens_it(ledger_settings: Settings) -> None:
     fingerprint = load_key(ledger_settings.key_path).fingerprint
     remember_key = insert(InstallationValue).values(name=KEY_FACT, value=fingerprint)
@@ -297,6 +313,7 @@ def test_making_a_key_never_replaces_one(tmp_path: Path) -> None:
     assert path.read_bytes() == before
 
 
+@both_databases
 def test_a_user_is_an_entity_without_its_password(ledger: Ledger) -> None:
     with ledger.writing(ANNA) as session:
         session.add(User(login="eva", password_hash="$argon2id$x"))
@@ -308,6 +325,7 @@ def settings(tmp_path: Path) -> Settings:
     return Settings(home=tmp_path, database_url=f"sqlite:///{tmp_path / 'l.db'}")
 
 
+@both_databases
 def test_what_a_parent_lets_go_of_has_its_entry_too(ledger: Ledger) -> None:
     with ledger.writing(ANNA) as session:
         user = User(login="eva")

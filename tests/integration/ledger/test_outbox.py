@@ -8,6 +8,9 @@ from jobauto_prefect.ledger.audit.trail import SERVICE
 from jobauto_prefect.ledger.outbox import OutboxKind, Priority, enqueue
 from jobauto_prefect.ledger.records import OutboxMessage
 from jobauto_prefect.ledger.store import Ledger
+from tests.support.databases import both_databases
+
+pytestmark = both_databases
 
 
 def put(ledger: Ledger, *kinds: OutboxKind) -> None:

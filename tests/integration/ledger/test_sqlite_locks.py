@@ -3,11 +3,10 @@
 import os
 from pathlib import Path
 
-import pytest
-
 from jobauto_prefect.ledger.audit.trail import SERVICE
 from jobauto_prefect.ledger.records import Company
 from jobauto_prefect.ledger.store import Ledger
+from tests.support.databases import on_sqlite
 
 
 def _locks(path: Path) -> int:
@@ -21,7 +20,7 @@ def _locks(path: Path) -> int:
     )
 
 
-@pytest.mark.parametrize("migrated", ["sqlite"], indirect=True)
+@on_sqlite
 def test_a_further_connection_leaves_the_locks_of_the_others(ledger: Ledger) -> None:
     """Without them another process that leaves takes the write-ahead log away from this one."""
     path = Path(str(ledger.engine.url.database))

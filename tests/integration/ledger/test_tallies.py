@@ -36,7 +36,7 @@ from jobauto_prefect.ledger.secrets import create_key, load_key
 from jobauto_prefect.ledger.store import Ledger
 from jobauto_prefect.ledger.tallies import TALLIES, fold_tallies
 from jobauto_prefect.settings import Settings
-from tests.support.databases import KINDS
+from tests.support.databases import KINDS, both_databases
 from tests.support.former_ledger import Rows, former_ledger, version_before
 
 START = datetime(2026, 3, 20, tzinfo=UTC)
@@ -102,6 +102,7 @@ def tally_rows(ledger: Ledger) -> int:
         return sum(session.scalar(select(func.count()).select_from(kind)) or 0 for kind in kinds)
 
 
+@both_databases
 def test_totals_follow_what_comes_changes_and_goes(ledger: Ledger, templates: list[int]) -> None:
     require_exact(ledger)
     here, there = templates
@@ -131,6 +132,7 @@ def test_totals_follow_what_comes_changes_and_goes(ledger: Ledger, templates: li
         assert lists.count(session, Job, Selection(frozenset({2}))) == 2
 
 
+@both_databases
 def test_totals_are_exact_after_retention(
     ledger: Ledger, templates: list[int], ledger_settings: Settings
 ) -> None:
@@ -155,6 +157,7 @@ async def _prune(ledger: Ledger, settings: Settings) -> None:
         await Pruner(EngineContext(ledger, prefect, settings)).prune()
 
 
+@both_databases
 def test_totals_are_exact_after_archives(ledger: Ledger, tmp_path: Path) -> None:
     for day in range(40):
         ledger.clock = lambda at=START + day * DAY: at  # type: ignore[misc]
@@ -171,6 +174,7 @@ def test_totals_are_exact_after_archives(ledger: Ledger, tmp_path: Path) -> None
     assert march.entries == 12
 
 
+@both_databases
 def test_what_is_put_together_has_the_same_sums(
     ledger: Ledger, templates: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -191,6 +195,7 @@ def test_what_is_put_together_has_the_same_sums(
     assert tally_rows(ledger) == few
 
 
+@both_databases
 def test_totals_are_exact_while_others_write_and_put_together(
     ledger: Ledger, templates: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -219,6 +224,7 @@ def _repeat(work: Callable[[], None]) -> None:
         work()
 
 
+@both_databases
 def test_the_end_of_a_list_tells_its_total(ledger: Ledger, templates: list[int]) -> None:
     add_jobs(ledger, templates[0], *["failed"] * 5)
     conditions = (Condition("runtemplate_id", templates[0]),)

@@ -30,6 +30,7 @@ from jobauto_prefect.ledger.store import Ledger, open_ledger
 from jobauto_prefect.settings import Settings
 from tests.support.breakable import Relay
 from tests.support.claims import claim_of, granted, own_run_of, refused, report
+from tests.support.databases import both_databases
 from tests.support.metrics import Scraped, scraped
 from tests.support.servers import client, user_token
 from tests.support.waits import eventually
@@ -98,6 +99,7 @@ def _number(ledger: Ledger, kind: type[Any]) -> int:
         return session.scalar(select(func.count()).select_from(kind)) or 0
 
 
+@both_databases
 def test_the_ledgers_counts_are_what_the_metrics_say(
     rest: httpx.Client,
     claims: httpx.Client,
@@ -251,6 +253,7 @@ def test_figures_are_remembered_for_a_share_of_what_reading_them_takes(
     assert failures in before
 
 
+@both_databases
 def test_a_ledger_that_does_not_answer_is_a_metric_too(
     ledger: Ledger, facade_settings: Settings
 ) -> None:

@@ -34,8 +34,11 @@ from jobauto_prefect.ledger.records import (
 )
 from jobauto_prefect.ledger.store import Ledger
 from jobauto_prefect.settings import Settings
+from tests.support.databases import both_databases
 from tests.support.records import make_template
 from tests.support.servers import client, user_token
+
+pytestmark = both_databases
 
 START = datetime(2026, 1, 20, tzinfo=UTC)
 DAY = timedelta(days=1)

@@ -32,6 +32,7 @@ from jobauto_prefect.sources.notices import NoticeSender
 from tests.support.background_service import beside
 from tests.support.certificates import self_made
 from tests.support.claims import claim_of, granted, refused, report
+from tests.support.databases import both_databases
 from tests.support.mail_server import PASSWORD, USER, MailServer, mail_server
 from tests.support.ports import free_port
 from tests.support.processes import clean_environment
@@ -318,6 +319,7 @@ def _fail(session: WritingSession, record: RunTemplate) -> None:
     told.notify_end(session, job)
 
 
+@both_databases
 def test_a_thousand_failures_are_a_handful_of_messages(
     rest: httpx.Client, claims: httpx.Client, ledger: Ledger, ledger_settings: Settings,
     mails: MailServer, slack: Receiver, template: dict[str, Any],
@@ -345,6 +347,7 @@ def test_a_thousand_failures_are_a_handful_of_messages(
     assert f"{number - notices.LINES} more failed" in text_of(last)
 
 
+@both_databases
 def test_what_comes_while_another_process_sends_waits_seconds(
     rest: httpx.Client, claims: httpx.Client, ledger: Ledger, template: dict[str, Any]
 ) -> None:
@@ -366,6 +369,7 @@ def test_what_comes_while_another_process_sends_waits_seconds(
     assert target == OPS
 
 
+@both_databases
 def test_who_is_away_is_told_later_and_keeps_nobody_waiting(
     rest: httpx.Client, claims: httpx.Client, ledger: Ledger, ledger_settings: Settings,
     slack: Receiver, template: dict[str, Any], monkeypatch: pytest.MonkeyPatch,
@@ -464,6 +468,7 @@ def notifier(settings: Settings) -> subprocess.Popen[bytes]:
     return subprocess.Popen(command, env=clean_environment())
 
 
+@both_databases
 def test_killed_between_sending_and_writing_down(
     rest: httpx.Client, claims: httpx.Client, ledger: Ledger, ledger_settings: Settings,
     slack: Receiver, template: dict[str, Any],
@@ -517,6 +522,7 @@ def test_killed_at_any_instant(
     assert max(told_of.values()) <= 5  # once more for each process that died with it at most
 
 
+@both_databases
 def test_old_notices_go_but_for_the_newest(
     rest: httpx.Client, claims: httpx.Client, ledger: Ledger, template: dict[str, Any]
 ) -> None:

@@ -26,6 +26,7 @@ from jobauto_prefect.sources import Poller
 from jobauto_prefect.sources.adapters import LARGEST_CHANGE, Adapter
 from jobauto_prefect.sources.targets import TargetRules
 from tests.support.adapters import AdapterDatabase, adapter_database, add_source, stored
+from tests.support.databases import both_databases
 from tests.support.waits import until
 
 
@@ -144,6 +145,7 @@ def test_changes_up_to_where_reading_begins_are_left_alone(
     assert sqlite_adapter.inversions() == [1, 2]
 
 
+@both_databases
 def test_two_services_never_read_a_source_twice(
     ledger: Ledger, ledger_settings: Settings, sqlite_adapter: AdapterDatabase
 ) -> None:
@@ -156,6 +158,7 @@ def test_two_services_never_read_a_source_twice(
     assert stored(ledger, source) == list(range(1, 2001))
 
 
+@both_databases
 def test_who_took_too_long_writes_nothing_any_more(
     ledger: Ledger,
     ledger_settings: Settings,

@@ -21,9 +21,12 @@ from jobauto_prefect.settings import Settings
 from jobauto_prefect.sources import WebhookSender, http_post, webhooks
 from tests.support.background_service import beside
 from tests.support.claims import claim_of, granted, report
+from tests.support.databases import both_databases
 from tests.support.secrets import MARK, secret
 from tests.support.waits import eventually
 from tests.support.webhook_receiver import Received, Receiver, receiver
+
+pytestmark = both_databases
 
 SECRET = secret("tells-what-came-from-us")
 TOKEN = "token-of-the-receiver"

@@ -14,6 +14,7 @@ from jobauto_prefect.ledger.locks import APPLY_LOCK
 from jobauto_prefect.ledger.records import AuditEntry, Company
 from jobauto_prefect.ledger.store import Ledger
 from jobauto_prefect.settings import Settings
+from tests.support.databases import both_databases, on_postgresql
 from tests.support.paths import JOBAUTO
 from tests.support.processes import clean_environment
 from tests.support.waits import eventually
@@ -80,6 +81,7 @@ def newest_entry(ledger: Ledger) -> int:
         return max(session.scalars(select(AuditEntry.id)), default=0)
 
 
+@both_databases
 @pytest.mark.parametrize("rounds", [2, pytest.param(20, marks=pytest.mark.soak)])
 def test_two_sets_of_files_never_mix(terminals: Terminals, ledger: Ledger, rounds: int) -> None:
     whole = [{f"c{one:02}": name.upper() for one in SETS[name]} for name in SETS]
@@ -97,7 +99,7 @@ def test_two_sets_of_files_never_mix(terminals: Terminals, ledger: Ledger, round
         assert sorted(filter(None, reports), key=key) == sorted(written(ledger, before), key=key)
 
 
-@pytest.mark.parametrize("migrated", ["postgresql"], indirect=True)
+@on_postgresql
 def test_one_that_is_killed_lets_go_of_the_lock(terminals: Terminals, ledger: Ledger) -> None:
     """Nothing of it is left, and the next one goes on. (SQLite: test_plan_and_apply.)"""
     with ledger.engine.connect() as somebody:  # lets nobody write companies

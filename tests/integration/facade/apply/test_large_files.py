@@ -12,6 +12,7 @@ from jobauto_prefect.facade.apply import writer, yaml_parser
 from jobauto_prefect.facade.apply.contents import MOST_RECORDS
 from jobauto_prefect.facade.http.errors import MOST_TOLD
 from jobauto_prefect.ledger.store import Ledger
+from tests.support.databases import on_sqlite
 from tests.support.definitions import PROBE
 from tests.support.servers import client, manager_token, user_token
 
@@ -109,7 +110,7 @@ def test_deletions_are_planned_after_those_of_what_needs_them(rest: httpx.Client
     assert done["applied"] is True
 
 
-@pytest.mark.parametrize("migrated", ["sqlite"], indirect=True)
+@on_sqlite
 def test_who_may_write_nothing_is_told_so_before_the_files_are_read(
     facade_url: str, ledger: Ledger
 ) -> None:
@@ -119,7 +120,7 @@ def test_who_may_write_nothing_is_told_so_before_the_files_are_read(
             assert answer.status_code == 403, answer.text
 
 
-@pytest.mark.parametrize("migrated", ["sqlite"], indirect=True)
+@on_sqlite
 def test_records_are_bounded_and_most_errors_are_told_and_counted(rest: httpx.Client) -> None:
     many = plan(rest, 400, **asked(*[{}] * (MOST_RECORDS + 1)))
     wrong = plan(rest, 400, **asked(*[{"kind": "topic"}] * (MOST_TOLD + 7)))
@@ -129,7 +130,7 @@ def test_records_are_bounded_and_most_errors_are_told_and_counted(rest: httpx.Cl
     assert wrong["message"].startswith(f"{MOST_TOLD + 7} errors")
 
 
-@pytest.mark.parametrize("migrated", ["sqlite"], indirect=True)
+@on_sqlite
 def test_yaml_is_bounded_in_all_files_together(
     facade_url: str, ledger: Ledger, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -13,10 +13,11 @@ from jobauto_prefect.ledger.records import Token
 from jobauto_prefect.ledger.store import Ledger
 from jobauto_prefect.settings import Settings
 from tests.support.console import PASSWORD, add_user, cookie_name, post, submit, visitor
+from tests.support.databases import on_sqlite
 from tests.support.records import ok
 from tests.support.servers import facade, user_token, worker_token
 
-pytestmark = pytest.mark.parametrize("migrated", ["sqlite"], indirect=True)
+pytestmark = on_sqlite
 
 CONTRACT = [
     ("GET", "/api/v1/apps.json"),

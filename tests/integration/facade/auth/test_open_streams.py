@@ -20,12 +20,13 @@ from jobauto_prefect.ledger.records import User
 from jobauto_prefect.ledger.store import Ledger
 from jobauto_prefect.settings import Settings
 from tests.support.console import PASSWORD, add_user
+from tests.support.databases import on_sqlite
 from tests.support.gateway import basic
 from tests.support.job_records import JobRecords
 from tests.support.secrets import secret
 from tests.support.servers import user_token
 
-pytestmark = pytest.mark.parametrize("migrated", ["sqlite"], indirect=True)
+pytestmark = on_sqlite
 
 SOON = 0.1  # seconds
 

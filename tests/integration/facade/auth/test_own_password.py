@@ -10,11 +10,12 @@ from sqlalchemy import select
 from jobauto_prefect.ledger.records import AuditEntry, Token, User
 from jobauto_prefect.ledger.store import Ledger
 from tests.support.console import PASSWORD, add_user, form_fields, post, submit, visitor
+from tests.support.databases import on_sqlite
 from tests.support.records import ok
 from tests.support.secrets import secret
 from tests.support.servers import client, user_token
 
-pytestmark = pytest.mark.parametrize("migrated", ["sqlite"], indirect=True)
+pytestmark = on_sqlite
 
 NEW = secret("another kůň 2")
 

@@ -26,6 +26,7 @@ from jobauto_prefect.ledger.records import (
 )
 from jobauto_prefect.ledger.store import Ledger
 from tests.support.console_permissions import CONSOLE, console_address
+from tests.support.databases import on_sqlite
 from tests.support.permission_table import (
     ELSEWHERE,
     OPEN,
@@ -65,13 +66,17 @@ def test_a_person_may_what_the_table_of_the_console_says(
 ) -> None:
     token = _token(ledger, person, record_ids["company"])
     with client(facade_url, token) as signed_in:
-        for (method, path), may in CONSOLE.items():
-            answer = signed_in.request(method, console_address(path, record_ids))
-            # A form that lacks a field, or that its record is not in the state for, is shown again.
-            expected = {200, 303, 400, 409} if person in may else {403, 404}
-            if (method, path) == ("POST", "/login.html"):
-                expected = {401}  # without a login and a password in its form
-            assert answer.status_code in expected, (method, path)
+        _try_console(signed_in, person, record_ids)
+
+
+def _try_console(signed_in: httpx.Client, person: str, record_ids: dict[str, int]) -> None:
+    for (method, path), may in CONSOLE.items():
+        answer = signed_in.request(method, console_address(path, record_ids))
+        # A form that lacks a field, or that its record is not in the state for, is shown again.
+        expected = {200, 303, 400, 409} if person in may else {403, 404}
+        if (method, path) == ("POST", "/login.html"):
+            expected = {401}  # without a login and a password in its form
+        assert answer.status_code in expected, (method, path)
 
 
 def _shape(path: str) -> str:
@@ -145,15 +150,39 @@ def test_a_person_may_what_the_table_says_and_nothing_else(
     *,
     whole: bool,
 ) -> None:
-    wrong = []
+    rows = [row for row in _in_harmless_order() if whole or person in _sample(row)]
     with client(facade_url, _token(ledger, person, record_ids["company"])) as http:
-        for row in (row for row in _in_harmless_order() if whole or person in _sample(row)):
-            path = f"{_address(row, person)}{row.path.format(**record_ids)}"
-            body = fill_in(row.body, record_ids)
-            answer = http.request(row.method, path, params=row.query, json=body)
-            if answer.status_code not in _expected(row, person):
-                wrong.append((row.method, path, answer.status_code, answer.text[:120]))
-    assert wrong == []
+        assert _disagreements(http, rows, person, record_ids) == []
+
+
+@on_sqlite
+def test_every_route_answers_on_sqlite(
+    facade_url: str, ledger: Ledger, record_ids: dict[str, int]
+) -> None:
+    with client(facade_url, _token(ledger, "super_admin", record_ids["company"])) as http:
+        assert _disagreements(http, _in_harmless_order(), "super_admin", record_ids) == []
+
+
+@on_sqlite
+def test_every_page_answers_on_sqlite(
+    facade_url: str, ledger: Ledger, record_ids: dict[str, int]
+) -> None:
+    with client(facade_url, _token(ledger, "super_admin", record_ids["company"])) as http:
+        _try_console(http, "super_admin", record_ids)
+
+
+def _disagreements(
+    http: httpx.Client, rows: list[Row], person: str, record_ids: dict[str, int]
+) -> list[tuple[str, str, int, str]]:
+    """What is answered otherwise than the table says."""
+    wrong = []
+    for row in rows:
+        path = f"{_address(row, person)}{row.path.format(**record_ids)}"
+        body = fill_in(row.body, record_ids)
+        answer = http.request(row.method, path, params=row.query, json=body)
+        if answer.status_code not in _expected(row, person):
+            wrong.append((row.method, path, answer.status_code, answer.text[:120]))
+    return wrong
 
 
 ADDRESSES = (CONTRACT, *PREFIXES)

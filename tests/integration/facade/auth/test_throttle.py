@@ -16,6 +16,9 @@ from jobauto_prefect.facade.auth.throttle import SignInThrottle
 from jobauto_prefect.ledger.records import SignInFailure, SignInSuccess
 from jobauto_prefect.ledger.store import Ledger
 from jobauto_prefect.settings import Settings
+from tests.support.databases import both_databases
+
+pytestmark = both_databases
 
 
 class Time:

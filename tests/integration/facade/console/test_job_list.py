@@ -12,7 +12,10 @@ from jobauto_prefect.facade.console.jobs.job_list_page import PAGE
 from jobauto_prefect.facade.console.jobs.saved_searches import MAX_SEARCHES
 from jobauto_prefect.ledger.store import Ledger
 from tests.support.console import links, post, submit, visitor
+from tests.support.databases import both_databases
 from tests.support.job_records import HOSTILE, JobRecords
+
+pytestmark = both_databases
 
 
 def _page(browser: httpx.Client, query: str = "") -> str:

@@ -9,8 +9,11 @@ import pytest
 
 from jobauto_prefect.ledger.store import Ledger
 from tests.support.claims import claim_of, deploy_template, granted, report_of
+from tests.support.databases import both_databases
 from tests.support.definitions import PROBE
 from tests.support.records import make_template
+
+pytestmark = both_databases
 
 VALUES: dict[str, str] = {
     "NUL": r'"a\u0000b"',

@@ -19,6 +19,7 @@ from jobauto_prefect.ledger.audit.trail import Actor
 from jobauto_prefect.ledger.idempotency import KEPT, delete_expired
 from jobauto_prefect.ledger.records import Company, IdempotencyRecord
 from jobauto_prefect.ledger.store import Ledger
+from tests.support.databases import both_databases
 
 EVA = Actor(name="eva", door="rest", user_id=7)
 BODY = b'{"slug": "acme"}'
@@ -63,6 +64,7 @@ def _shown(answer: Response) -> tuple[int, bytes, str]:
     return answer.status_code, bytes(answer.body), answer.headers["location"]
 
 
+@both_databases
 def test_the_second_request_has_the_first_answer_and_changes_nothing(ledger: Ledger) -> None:
     first = _write(ledger, _once())
     second = _write(ledger, _once())
@@ -73,6 +75,7 @@ def test_the_second_request_has_the_first_answer_and_changes_nothing(ledger: Led
     assert _count(ledger, Company) == 1
 
 
+@both_databases
 def test_without_a_key_every_request_is_done_and_no_answer_kept(
     rest: httpx.Client, ledger: Ledger, template: dict[str, Any]
 ) -> None:
@@ -81,6 +84,7 @@ def test_without_a_key_every_request_is_done_and_no_answer_kept(
     assert _count(ledger, IdempotencyRecord) == 0
 
 
+@both_databases
 @pytest.mark.parametrize("change", [{"body": b"{}"}, {"body": b""}, {"query": "companyId=1"}])
 def test_another_request_under_the_same_key_is_refused(
     ledger: Ledger, change: Mapping[str, bytes | str]
@@ -97,6 +101,7 @@ def test_what_is_in_the_query_is_not_what_is_in_the_body() -> None:
     assert _once(query="a=1&b=2").digest == _once(query="b=2&a=1").digest
 
 
+@both_databases
 @pytest.mark.parametrize(
     "other",
     [
@@ -114,12 +119,14 @@ def test_a_key_counts_for_one_actor_and_one_route(
     assert _count(ledger, Company) == 2
 
 
+@both_databases
 def test_a_user_who_is_renamed_keeps_their_keys(ledger: Ledger) -> None:
     _write(ledger, _once())
     renamed = _once(actor=replace(EVA, name="evita", door="cli"))
     assert REPLAYED in _write(ledger, renamed).headers
 
 
+@both_databases
 def test_what_failed_has_no_answer_and_is_done_when_it_comes_again(ledger: Ledger) -> None:
     class CrashError(Exception):
         pass
@@ -135,6 +142,7 @@ def test_what_failed_has_no_answer_and_is_done_when_it_comes_again(ledger: Ledge
     assert _count(ledger, Company) == 1
 
 
+@both_databases
 def test_a_second_request_during_the_first_waits_or_is_told_to(ledger: Ledger) -> None:
     """SQLite's writers come one after another; PostgreSQL's second one is told to come again."""
     waits = ledger.engine.dialect.name == "sqlite"
@@ -153,6 +161,7 @@ def test_a_second_request_during_the_first_waits_or_is_told_to(ledger: Ledger) -
     assert REPLAYED in _write(ledger, _once()).headers
 
 
+@both_databases
 def test_many_requests_at_once_do_it_once(ledger: Ledger) -> None:
     begun = Barrier(8)
 
@@ -171,6 +180,7 @@ def test_many_requests_at_once_do_it_once(ledger: Ledger) -> None:
     assert REPLAYED in _write(ledger, _once()).headers
 
 
+@both_databases
 def test_an_answer_is_kept_for_a_day(ledger: Ledger) -> None:
     _write(ledger, _once())
     now = ledger.clock()
@@ -182,6 +192,7 @@ def test_an_answer_is_kept_for_a_day(ledger: Ledger) -> None:
     assert _count(ledger, IdempotencyRecord) == 1
 
 
+@both_databases
 def test_old_answers_are_forgotten_and_younger_ones_kept(ledger: Ledger) -> None:
     now = ledger.clock()
     ledger.clock = lambda: now

@@ -35,6 +35,7 @@ from jobauto_prefect.ledger.records import (
 )
 from jobauto_prefect.ledger.store import Ledger
 from jobauto_prefect.settings import Settings
+from tests.support.databases import on_sqlite
 from tests.support.paths import ROOT
 from tests.support.servers import client, facade, user_token
 
@@ -291,7 +292,7 @@ FEW, FEWEST = (*FIXED, "2"), (*FIXED, "1")
 MANY = ("--max-examples", "30", "--generation-database", "none")
 
 
-@pytest.mark.parametrize("migrated", ["sqlite"], indirect=True)
+@on_sqlite
 def test_others_change_and_see_nothing_that_is_not_theirs_and_root_does_nearly_everything(
     world: World, tmp_path: Path
 ) -> None:

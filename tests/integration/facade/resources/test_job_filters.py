@@ -7,8 +7,11 @@ import pytest
 
 from jobauto_prefect.ledger.store import Ledger
 from tests.support.company_pair import editor_token
+from tests.support.databases import both_databases
 from tests.support.job_records import JobRecords
 from tests.support.servers import client
+
+pytestmark = both_databases
 
 
 @pytest.fixture

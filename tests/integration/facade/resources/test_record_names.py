@@ -13,8 +13,11 @@ from jobauto_prefect.definitions.records.slugs import code_of
 from jobauto_prefect.facade.compat.translation import PREFIXES
 from jobauto_prefect.facade.http.addresses import CONTRACT
 from tests.support.company_pair import CompanyPair
+from tests.support.databases import both_databases
 from tests.support.definitions import PROBE
 from tests.support.records import ok
+
+pytestmark = both_databases
 
 UUID = "6a2c6d4e-30e4-4f6b-9d6e-7c8ad9f2b0aa"
 ADDRESSES = (CONTRACT, *PREFIXES)

@@ -6,10 +6,11 @@ import pytest
 from jobauto_prefect.cli.checks.examination import login_findings
 from jobauto_prefect.ledger.store import Ledger
 from tests.support.console import PASSWORD, add_user
+from tests.support.databases import on_sqlite
 from tests.support.records import ok
 from tests.support.servers import user_token
 
-pytestmark = pytest.mark.parametrize("migrated", ["sqlite"], indirect=True)
+pytestmark = on_sqlite
 
 UNREADABLE = ("service", "Worker", "eva\u200b", "\u202eave", "\u0435va", "ev\uff41")
 

@@ -11,6 +11,7 @@ from jobauto_prefect.ledger.audit.trail import SERVICE
 from jobauto_prefect.ledger.records import Job
 from jobauto_prefect.ledger.store import Ledger
 from tests.support.claims import claim_of, report, start_workers
+from tests.support.databases import both_databases
 
 pytestmark = pytest.mark.usefixtures("_workers")
 RUN = UUID(int=77)
@@ -47,6 +48,7 @@ def _is_left(claims: httpx.Client, **members: Any) -> bool:
     return answer.status_code == 409
 
 
+@both_databases
 def test_a_posted_job_is_claimed_by_its_announcement(
     rest: httpx.Client, claims: httpx.Client, ledger: Ledger, template: dict[str, Any]
 ) -> None:
@@ -59,6 +61,7 @@ def test_a_posted_job_is_claimed_by_its_announcement(
     assert launch["environment"]["COUNT"] == "5"
 
 
+@both_databases
 def test_a_run_that_is_no_jobs_yet_may_be_one_soon(
     claims: httpx.Client, template: dict[str, Any]
 ) -> None:
@@ -66,6 +69,7 @@ def test_a_run_that_is_no_jobs_yet_may_be_one_soon(
     assert _answer(claims) == (None, True)
 
 
+@both_databases
 def test_a_job_that_is_not_due_is_not_started(
     rest: httpx.Client, claims: httpx.Client, ledger: Ledger, template: dict[str, Any]
 ) -> None:
@@ -75,6 +79,7 @@ def test_a_job_that_is_not_due_is_not_started(
     assert _answer(claims) == (None, False)
 
 
+@both_databases
 def test_a_cancelled_job_is_not_taken_for_one_that_somebody_retries(
     rest: httpx.Client, claims: httpx.Client, ledger: Ledger, template: dict[str, Any]
 ) -> None:
@@ -85,6 +90,7 @@ def test_a_cancelled_job_is_not_taken_for_one_that_somebody_retries(
     assert len(rest.get("/jobs.json").json()) == 1
 
 
+@both_databases
 def test_an_announcement_that_is_repeated_starts_nothing_anew(
     rest: httpx.Client, claims: httpx.Client, ledger: Ledger, template: dict[str, Any]
 ) -> None:

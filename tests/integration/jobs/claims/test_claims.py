@@ -35,8 +35,11 @@ from tests.support.claims import (
     report,
     report_of,
 )
+from tests.support.databases import both_databases
 from tests.support.secrets import SECRET, secret
 from tests.support.servers import client, worker_token
+
+pytestmark = both_databases
 
 
 def test_a_launch_has_everything_the_process_needs(

@@ -7,7 +7,10 @@ import httpx
 import pytest
 
 from tests.support.claims import claim_of, granted, refused
+from tests.support.databases import both_databases
 from tests.support.timeline import HOUR, MINUTE, NOON, Timeline
+
+pytestmark = both_databases
 
 SECOND = timedelta(seconds=1)
 MOST_AHEAD = SECOND / 2

@@ -11,6 +11,9 @@ from jobauto_prefect.ledger.audit.trail import SERVICE
 from jobauto_prefect.ledger.records import Job, Lease
 from jobauto_prefect.ledger.store import Ledger
 from tests.support.claims import claim_of, granted, renewal_of, report, report_of
+from tests.support.databases import both_databases
+
+pytestmark = both_databases
 
 
 def lines(launch: dict[str, Any], seq: int, *texts: str) -> dict[str, Any]:

@@ -449,6 +449,8 @@ from jobauto_prefect.ledger.audit.trail import SERVICE
 from jobauto_prefect.ledger.store import open_ledger
 from jobauto_prefect.settings import Settings
 
+pytestmark = both_databases
+
 with open_ledger(Settings()).writing(SERVICE) as session:
     first = deliveries.lock_delivery(session, {event}, {rule})
     delivery_jobs.fan_out(session, first, 3)

@@ -14,7 +14,10 @@ from jobauto_prefect.ledger.audit.trail import SERVICE
 from jobauto_prefect.ledger.records import AuditEntry, Job, Lease, WorkerRecord
 from jobauto_prefect.ledger.store import Ledger
 from tests.support.claims import claim_of, granted, instance_of, own_run_of, renewal_of, report
+from tests.support.databases import both_databases
 from tests.support.servers import client, worker_token
+
+pytestmark = both_databases
 
 Launch = dict[str, Any]
 

@@ -20,6 +20,9 @@ from jobauto_prefect.ledger.store import Ledger
 from jobauto_prefect.runtime.protocol import Ending, Report
 from jobauto_prefect.settings import Settings
 from tests.support.claims import at_once, claim_of, granted, own_run_of, refused, report, report_of
+from tests.support.databases import both_databases
+
+pytestmark = both_databases
 
 Record = dict[str, Any]
 ROUNDS = 3

@@ -24,6 +24,7 @@ from jobauto_prefect.ledger.audit.seals import Sealer
 from jobauto_prefect.ledger.audit.trail import SERVICE, Actor, write_entry
 from jobauto_prefect.ledger.records import AuditArchive, AuditEntry, AuditSeal
 from jobauto_prefect.ledger.store import Ledger
+from tests.support.databases import both_databases
 
 ANNA = Actor("anna", "rest", 7, "192.0.2.1", "curl ☃", "r-1")
 MARCH = datetime(2026, 3, 20, tzinfo=UTC)
@@ -63,6 +64,7 @@ def may(ledger: Ledger, directory: Path) -> list[AuditArchive]:
     return list(archive(ledger, SERVICE, datetime(2026, 5, 1, tzinfo=UTC), directory))
 
 
+@both_databases
 def test_months_leave_whole_and_what_stays_verifies(trail: Ledger, tmp_path: Path) -> None:
     entries, sealed = left(trail)
     before = verify(trail)
@@ -82,6 +84,7 @@ def test_months_leave_whole_and_what_stays_verifies(trail: Ledger, tmp_path: Pat
     assert (tmp_path / "audit-2026-03.jsonl.gz").stat().st_mode & 0o777 == 0o600
 
 
+@both_databases
 def test_a_file_says_what_it_is_and_has_what_the_seals_are_over(
     trail: Ledger, tmp_path: Path
 ) -> None:
@@ -103,6 +106,7 @@ def test_a_file_says_what_it_is_and_has_what_the_seals_are_over(
     assert rest
 
 
+@both_databases
 @pytest.mark.parametrize("dies", ["before the file is named", "before the ledger knows", "half"])
 def test_interrupted_the_same_command_goes_on(
     trail: Ledger, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, dies: str
@@ -135,6 +139,7 @@ def _leave_some(ledger: Ledger, actor: Actor) -> None:
     raise InterruptedError
 
 
+@both_databases
 def test_what_no_archive_has_does_not_leave(trail: Ledger, tmp_path: Path) -> None:
     may(trail, tmp_path)
     for statement in (
@@ -153,6 +158,7 @@ def test_what_no_archive_has_does_not_leave(trail: Ledger, tmp_path: Path) -> No
     assert verify(trail).damages == []
 
 
+@both_databases
 def test_only_the_owner_of_the_tables_lets_entries_leave(trail: Ledger, tmp_path: Path) -> None:
     if trail.engine.dialect.name != "postgresql":
         pytest.skip("SQLite has no roles")
@@ -170,6 +176,7 @@ def test_only_the_owner_of_the_tables_lets_entries_leave(trail: Ledger, tmp_path
             connection.rollback()
 
 
+@both_databases
 def test_an_archive_that_this_service_did_not_make_is_found(trail: Ledger, tmp_path: Path) -> None:
     forged = AuditArchive(
         id=1, month="2026-03", first_seal=1, last_seal=3, first_id=1, last_id=12, entries=12,
@@ -184,10 +191,12 @@ def test_an_archive_that_this_service_did_not_make_is_found(trail: Ledger, tmp_p
         may(trail, tmp_path)
 
 
+@both_databases
 def test_where_nothing_is_sealed_nothing_is_archived(ledger: Ledger, tmp_path: Path) -> None:
     assert may(ledger, tmp_path) == []
 
 
+@both_databases
 def test_a_changed_file_is_found(trail: Ledger, tmp_path: Path) -> None:
     may(trail, tmp_path)
     march, april = tmp_path / file_name("2026-03"), tmp_path / file_name("2026-04")
@@ -202,6 +211,7 @@ def test_a_changed_file_is_found(trail: Ledger, tmp_path: Path) -> None:
     assert verify(trail, files=[march]).damages == []
 
 
+@both_databases
 def test_a_damaged_trail_is_not_archived(trail: Ledger, tmp_path: Path) -> None:
     with trail.engine.begin() as connection:
         if connection.dialect.name == "sqlite":
@@ -215,6 +225,7 @@ def test_a_damaged_trail_is_not_archived(trail: Ledger, tmp_path: Path) -> None:
     assert not (tmp_path / file_name("2026-04")).exists()
 
 
+@both_databases
 def test_another_file_of_that_name_is_not_touched(trail: Ledger, tmp_path: Path) -> None:
     path = tmp_path / file_name("2026-03")
     path.write_bytes(gzip.compress(b"mine"))

@@ -28,7 +28,7 @@ from jobauto_prefect.ledger.key_rotation import rotate
 from jobauto_prefect.ledger.records import AuditEntry, AuditSeal, Base, Company, InstallationValue
 from jobauto_prefect.ledger.store import Ledger, open_ledger
 from jobauto_prefect.settings import Settings
-from tests.support.databases import database
+from tests.support.databases import both_databases, database
 
 NEW_YEAR = datetime(2026, 1, 1, tzinfo=UTC)
 ANNA = Actor("anna", "rest", 7, "192.0.2.1", "curl ☃", "r-1")
@@ -96,6 +96,7 @@ def _do(ledger: Ledger, *statements: str) -> None:
             connection.execute(text(statement))
 
 
+@both_databases
 def test_entries_are_sealed_in_blocks_that_follow_each_other(
     ledger: Ledger, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -117,6 +118,7 @@ def test_entries_are_sealed_in_blocks_that_follow_each_other(
     assert verify(ledger, logged).damages == []
 
 
+@both_databases
 def test_a_trail_that_is_there_already_is_sealed_in_several_blocks(
     ledger: Ledger, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -136,6 +138,7 @@ CHANGES = [
 ]  # fmt: skip
 
 
+@both_databases
 def test_a_change_of_any_field_is_found(sealed: Ledger) -> None:
     changed = {change.partition(" ")[0] for change in CHANGES}
     assert changed == {column.name for column in AuditEntry.__table__.columns} - {"id"}
@@ -154,6 +157,7 @@ COPY = (
 )
 
 
+@both_databases
 @pytest.mark.parametrize(
     ("statements", "found"),
     [
@@ -221,6 +225,7 @@ def test_what_is_changed_removed_cut_off_or_added_is_found(
         assert damage.startswith(expected)
 
 
+@both_databases
 @pytest.mark.parametrize(
     ("statement", "found"),
     [
@@ -247,6 +252,7 @@ def test_at_the_end_of_the_trail_the_newest_seal_alone_finds_it(
     assert verify_newest(sealed).damages[0].startswith(found)
 
 
+@both_databases
 def test_a_trail_of_no_seal_or_one_has_a_newest_end_too(ledger: Ledger) -> None:
     assert verify_newest(ledger).damages == []
     _write(ledger, 2)
@@ -254,6 +260,7 @@ def test_a_trail_of_no_seal_or_one_has_a_newest_end_too(ledger: Ledger) -> None:
     assert (verify_newest(ledger).damages, verify_newest(ledger).entries) == ([], 2)
 
 
+@both_databases
 def test_what_can_not_be_read_any_more_is_found(sealed: Ledger) -> None:
     if sealed.engine.dialect.name != "sqlite":
         pytest.skip("PostgreSQL keeps nothing that is no JSON")
@@ -265,6 +272,7 @@ def test_what_can_not_be_read_any_more_is_found(sealed: Ledger) -> None:
     ]
 
 
+@both_databases
 def test_what_can_not_be_read_is_named_and_the_others_are_sealed(
     unguarded: Ledger, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -288,6 +296,7 @@ def test_what_can_not_be_read_is_named_and_the_others_are_sealed(
     assert "can't be read" not in caplog.text
 
 
+@both_databases
 def test_an_entry_in_a_gap_is_found(unguarded: Ledger) -> None:
     _write(unguarded, 3)
     _do(unguarded, "DELETE FROM audit_entry WHERE id = 2")
@@ -299,6 +308,7 @@ def test_an_entry_in_a_gap_is_found(unguarded: Ledger) -> None:
     assert verify(unguarded).damages == ["entry 2 was added later (seal 1)"]
 
 
+@both_databases
 def test_a_cut_end_stays_visible_whatever_is_sealed_after(
     sealed: Ledger, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -314,6 +324,7 @@ def test_a_cut_end_stays_visible_whatever_is_sealed_after(
     assert any(damage.startswith("seals 5 to 6 are missing") for damage in verify(sealed).damages)
 
 
+@both_databases
 def test_an_older_copy_of_the_whole_database_is_found_by_the_log(sealed: Ledger) -> None:
     """Nothing inside of a database can tell that all of it is older."""
     with sealed.reading() as session:
@@ -334,6 +345,7 @@ def test_an_older_copy_of_the_whole_database_is_found_by_the_log(sealed: Ledger)
     assert verify(sealed, [newest]).damages == ["seal 6 is another in the log than in the ledger"]
 
 
+@both_databases
 def test_nothing_is_sealed_on_top_of_a_mark_that_is_not_ours(sealed: Ledger) -> None:
     _do(sealed, f"DELETE FROM installation_value WHERE name = '{MARK_NAME}'")
     _write(sealed)
@@ -342,6 +354,7 @@ def test_nothing_is_sealed_on_top_of_a_mark_that_is_not_ours(sealed: Ledger) -> 
     assert len(_seals(sealed)) == 5
 
 
+@both_databases
 def test_a_mark_that_is_set_back_is_found_and_nothing_is_sealed_on_top(sealed: Ledger) -> None:
     with sealed.reading() as session:
         mark = session.get_one(InstallationValue, MARK_NAME).value
@@ -355,6 +368,7 @@ def test_a_mark_that_is_set_back_is_found_and_nothing_is_sealed_on_top(sealed: L
         Sealer(sealed).seal()
 
 
+@both_databases
 def test_seals_survive_a_new_key(ledger: Ledger, ledger_settings: Settings) -> None:
     _write(ledger, 2)
     _seal_all(ledger)
@@ -377,6 +391,7 @@ def _add_entry(connection: Connection) -> None:
     )
 
 
+@both_databases
 def test_a_transaction_that_goes_on_is_waited_for_and_its_entry_sealed(ledger: Ledger) -> None:
     """Its id is lower than those of entries that were committed before it."""
     if ledger.engine.dialect.name != "postgresql":
@@ -398,6 +413,7 @@ def test_a_transaction_that_goes_on_is_waited_for_and_its_entry_sealed(ledger: L
     assert _intact(ledger).entries == 6
 
 
+@both_databases
 def test_a_transaction_that_is_never_ended_is_told_of(
     ledger: Ledger, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -417,6 +433,7 @@ def test_a_transaction_that_is_never_ended_is_told_of(
     assert "since 2026-01-01T00:00:00+00:00" in warnings[0]
 
 
+@both_databases
 def test_ids_of_transactions_that_were_rolled_back_are_listed(ledger: Ledger) -> None:
     sealer = Sealer(ledger)
     _write(ledger)
@@ -440,6 +457,7 @@ def test_ids_of_transactions_that_were_rolled_back_are_listed(ledger: Ledger) ->
     _intact(ledger)
 
 
+@both_databases
 def test_a_transaction_that_only_reads_is_not_waited_for(ledger: Ledger) -> None:
     _write(ledger)
     with ledger.reading() as session:
@@ -448,6 +466,7 @@ def test_a_transaction_that_only_reads_is_not_waited_for(ledger: Ledger) -> None
     assert _blocks(ledger) == [(1, 1, [])]
 
 
+@both_databases
 def test_services_at_once_and_writers_make_one_chain(
     ledger: Ledger, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -478,6 +497,7 @@ def test_services_at_once_and_writers_make_one_chain(
     assert numbers == list(range(1, len(numbers) + 1))
 
 
+@both_databases
 @pytest.mark.parametrize("look", ["seal", "verify", "verify_newest"])
 def test_a_first_seal_made_meanwhile_is_no_damage(
     ledger: Ledger, monkeypatch: pytest.MonkeyPatch, look: str
@@ -503,6 +523,7 @@ def test_a_first_seal_made_meanwhile_is_no_damage(
     _intact(ledger)
 
 
+@both_databases
 def test_a_trail_that_moves_to_another_kind_of_database_stays_sealed(
     ledger: Ledger, ledger_settings: Settings, tmp_path: Path
 ) -> None:
@@ -528,6 +549,7 @@ def test_a_trail_that_moves_to_another_kind_of_database_stays_sealed(
         moved.close()
 
 
+@both_databases
 async def test_the_services_seal_what_is_written(
     ledger: Ledger, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -537,6 +559,7 @@ async def test_the_services_seal_what_is_written(
     assert _intact(ledger).unsealed == 0
 
 
+@both_databases
 def test_the_command_tells_what_it_found(sealed: Ledger, ledger_settings: Settings) -> None:
     environment = {**os.environ, "JOBAUTO_HOME": str(ledger_settings.home)}
     environment["JOBAUTO_DATABASE_URL"] = ledger_settings.database_url
@@ -563,6 +586,7 @@ def test_the_command_tells_what_it_found(sealed: Ledger, ledger_settings: Settin
     assert "not in a seal yet: 1 since" in output
 
 
+@both_databases
 @pytest.mark.parametrize(
     "statement",
     [

@@ -8,7 +8,10 @@ from sqlalchemy import func, select
 
 from jobauto_prefect.ledger.records import AuditEntry
 from jobauto_prefect.ledger.store import Ledger
+from tests.support.databases import both_databases
 from tests.support.permission_table import TABLE, Row, fill_in
+
+pytestmark = both_databases
 
 KINDS = {
     "app": "App",
