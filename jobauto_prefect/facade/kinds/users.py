@@ -154,7 +154,7 @@ def _find_user(write: WriteRequest, body: UserBody) -> records.User | None:
         return None  # whether there is a login is not for everybody to know
     if own and body.password is not None:
         write.who.require_password("your own password is changed with the present one")
-    if own and not write.who.rights.may("update", None):
+    if own and not write.who.rights.may("users.update", None):
         return _authorize_profile(write, body, user)
     write.authorize_update(user, "users")
     memberships.refuse_higher_user(write.who, user, write.session.clock())
