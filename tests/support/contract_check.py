@@ -8,7 +8,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import httpx
-from jsonschema import Draft202012Validator, FormatChecker
+from jsonschema_rs import Draft202012Validator
 
 from jobauto_prefect.facade.openapi import document
 
@@ -45,8 +45,9 @@ def disagreements(answer: httpx.Response) -> Iterator[str]:
 
 
 def _errors(value: Any, schema: dict[str, Any]) -> Iterator[str]:
-    for fault in _validator(json.dumps(_strict(schema))).iter_errors(value):
-        yield f"{fault.json_path}: {fault.message[:300]}"
+    for fault in _validator(json.dumps(schema)).iter_errors(value):
+        place = "/".join(map(str, fault.instance_path))
+        yield f"/{place}: {fault.message[:300]}"
 
 
 def _strict(schema: dict[str, Any]) -> dict[str, Any]:
@@ -62,8 +63,8 @@ def _strict(schema: dict[str, Any]) -> dict[str, Any]:
 
 @cache
 def _validator(schema: str) -> Draft202012Validator:
-    whole = {**json.loads(schema), "components": document()["components"]}
-    return Draft202012Validator(whole, format_checker=FormatChecker(("date-time",)))
+    whole = {**_strict(json.loads(schema)), "components": document()["components"]}
+    return Draft202012Validator(whole, validate_formats=True)
 
 
 def _resolved(response: dict[str, Any]) -> dict[str, Any]:
