@@ -12,6 +12,7 @@ from jobauto_prefect.definitions.mask import MASK
 from jobauto_prefect.facade.console.contract import ContractError, InputError
 from jobauto_prefect.facade.console.forms import Form
 from jobauto_prefect.facade.console.records.text_forms import LINES, TextForm
+from jobauto_prefect.facade.formats.html.page_language import Translator, tell
 from jobauto_prefect.facade.formats.html.scalars import is_picture
 
 Kind = Literal[
@@ -147,6 +148,7 @@ def value_at(record: Mapping[str, Any], pointer: str) -> Any:
 def draw_groups(
     groups: Sequence[FieldGroup],
     values: Values,
+    translate: Translator,
     sent: Form | None = None,
     error: ContractError | None = None,
 ) -> list[ControlGroup]:
@@ -154,18 +156,21 @@ def draw_groups(
     errors = error.errors if error else ()
     drawn = []
     for group in groups:
-        controls = [_draw(field, values.get(field.pointer), sent, errors) for field in group.fields]
+        controls = [
+            _draw(_told(field, translate), values.get(field.pointer), sent, errors)
+            for field in group.fields
+        ]
         together = [
             problem.message for problem in errors if _is_of_group(problem, group, group.fields)
         ]
         drawn.append(
             ControlGroup(
-                group.title,
+                tell(group.title, translate),
                 controls,
                 group.is_folded,
                 is_open=bool(together) or any(control.errors for control in controls),
                 is_filled=any(map(_is_filled, controls)),
-                note=group.note,
+                note=tell(group.note, translate),
                 errors=together,
             )
         )
@@ -195,6 +200,16 @@ def text_of(value: Any, form: TextForm | None = None) -> str:
     """Return a value as a control shows it."""
     text = form.write(value) if form is not None and value is not None else to_text(value)
     return text.replace("\r\n", "\n")
+
+
+def _told(field: FormField, translate: Translator) -> FormField:
+    """Return a field with its texts in a language."""
+    return replace(
+        field,
+        label=tell(field.label, translate),
+        hint=tell(field.hint, translate),
+        choices=[(value, tell(label, translate)) for value, label in field.choices],
+    )
 
 
 def _draw(field: FormField, value: Any, sent: Form | None, errors: Sequence[InputError]) -> Control:

@@ -65,8 +65,8 @@ class RecordPage:
     """
 
     title: str
-    about: Sequence[Cell]
-    badges: Sequence[Cell]
+    about: Sequence[AnyCell]
+    badges: Sequence[AnyCell]
     actions: Sequence[Action]
     facts: Sequence[tuple[str, AnyCell]]
     sections: Sequence[Section]

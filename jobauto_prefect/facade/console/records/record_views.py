@@ -206,7 +206,7 @@ def respond_with_form(
         here=form.here,
         status=error.status if error else 200,
         form=form,
-        groups=draw_groups(form.groups, shown, sent, error),
+        groups=draw_groups(form.groups, shown, language_parts(request)[0], sent, error),
         apart=errors_apart(form.groups, error),
         is_refused=error is not None,
         is_kept=kept is not None,

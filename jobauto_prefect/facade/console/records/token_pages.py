@@ -110,7 +110,7 @@ async def _respond(
         ],
         may_issue=_may(contract.who, user_id, "users.impersonate"),
         may_revoke=_may(contract.who, user_id, "users.update"),
-        groups=draw_groups(groups, {}, sent, error),
+        groups=draw_groups(groups, {}, translate, sent, error),
         apart=errors_apart(groups, error),
         contract_href=f"{CONTRACT}/user/{user_id}/tokens.html",
     )

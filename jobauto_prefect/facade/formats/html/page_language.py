@@ -20,6 +20,24 @@ class Translator(Protocol):
         """Return an English text in the language, with its values; unknown texts stay English."""
 
 
+class Text(str):
+    """An English text of ours that is translated where it is shown, with its values filled in.
+
+    Texts that records bring along are no such texts.
+    """
+
+    def __new__(cls, text: str, **_values: object) -> "Text":
+        return super().__new__(cls, text)
+
+    def __init__(self, _text: str, **values: object) -> None:
+        self.values = values
+
+
+def tell(text: str, translate: Translator) -> str:
+    """Return a text of ours in the translator's language, any other as it is."""
+    return translate(text, **text.values) if isinstance(text, Text) else text
+
+
 @cache
 def translator(language: str) -> Translator:
     """Return what translates into a language of `LANGUAGES`."""

@@ -54,7 +54,7 @@ def _texts_of_code() -> Iterator[str]:
 
 def _translates(function: ast.expr) -> bool:
     return isinstance(function, ast.Name | ast.Call) and (
-        (isinstance(function, ast.Name) and function.id == "translate")
+        (isinstance(function, ast.Name) and function.id in ("translate", "Text"))
         or (isinstance(function, ast.Call) and ast.unparse(function.func) == "translator")
     )
 
