@@ -22,6 +22,7 @@ class Visit:
         self.request = request
         self.contract = contract
         self._choices: dict[str, Choices] = {}
+        self._labels: dict[str, dict[str, str]] = {}
 
     @property
     def who(self) -> Identity:
@@ -47,10 +48,13 @@ class Visit:
     async def choices(self, collection: str) -> Choices:
         """Return the records of a kind that the visitor may see, as choices; they are read once."""
         if collection not in self._choices:
-            self._choices[collection] = await read_choices(
-                self.contract, collection, self.languages
-            )
+            read = await read_choices(self.contract, collection, self.languages)
+            self._choices[collection], self._labels[collection] = read, dict(read)
         return self._choices[collection]
+
+    def chosen(self, collection: str, number: int | None) -> str:
+        """Return the label of a record among the choices, once they are read; "": it is none."""
+        return self._labels[collection].get(str(number), "")
 
 
 async def current_visit(request: Request, contract: CurrentContract) -> Visit:

@@ -20,17 +20,22 @@ from jobauto_prefect.facade.formats.html.cell_model import Cell, clip
 from jobauto_prefect.facade.formats.html.page_language import Text, tell
 
 Record = Mapping[str, Any]
-Draw = Callable[[Record, View, Visit], AnyCell]
+Draw = Callable[[Any, View, Visit], AnyCell]
 """Draws something of a record; the view is the one that has it, with the names of what it names."""
 
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column, or a fact. `is_optional`: a fact that is left out where there is nothing."""
+    """A column, or a fact; `when`: of which records the fact is told, None: of all."""
 
     label: Text
     draw: Draw
-    is_optional: bool = False
+    when: Callable[[Any], object] | None = None
+
+
+def has(field: str) -> Callable[[Record], object]:
+    """Return whether records say something in a field."""
+    return lambda record: record.get(field)
 
 
 def text(field: str) -> Draw:
@@ -41,6 +46,11 @@ def text(field: str) -> Draw:
         return text_cell(", ".join(value) if isinstance(value, list) else str(value or ""))
 
     return draw
+
+
+def fact(label: Text, field: str) -> Column:
+    """Return the fact that a field says, where it says something."""
+    return Column(label, text(field), when=has(field))
 
 
 def clipped(field: str) -> Draw:
@@ -111,9 +121,8 @@ def facts(
     columns: Sequence[Column], record: Record, view: View, visit: Visit
 ) -> list[tuple[str, AnyCell]]:
     """Return what a record's page says first."""
-    drawn = ((column, column.draw(record, view, visit)) for column in columns)
     return [
-        (tell(column.label, visit.translate), cell)
-        for column, cell in drawn
-        if not (column.is_optional and cell.kind == "none")
+        (tell(column.label, visit.translate), column.draw(record, view, visit))
+        for column in columns
+        if column.when is None or column.when(record)
     ]

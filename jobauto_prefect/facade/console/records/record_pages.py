@@ -1,6 +1,6 @@
 """The pages of a kind of records, as a class declares them: a list, a record, its forms."""
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 from urllib.parse import urlencode
@@ -24,6 +24,7 @@ from jobauto_prefect.facade.console.records.form_changes import WholeValue
 from jobauto_prefect.facade.console.records.form_fields import FieldGroup, fields_of, values_of
 from jobauto_prefect.facade.console.records.page_parts import (
     Action,
+    AnyCell,
     RecordPage,
     Section,
     name_of,
@@ -48,23 +49,17 @@ from jobauto_prefect.facade.http.addresses import CONTRACT
 
 @dataclass(frozen=True, slots=True)
 class Narrowing:
-    """A control that narrows a list: it takes any text, or one of the choices.
-
-    `collection` is that of the records of which one is chosen.
-    """
+    """A control that narrows a list: it takes one of the choices; None: it takes any text."""
 
     name: str
     label: Text
-    choices: Sequence[tuple[str, Text]] = ()
-    collection: str = ""
+    choices: Choices | Callable[[Visit], Awaitable[Choices]] | None = None
 
     async def control(self, visit: Visit) -> ListFilter:
         """Return it as the visitor sees it."""
-        choices: Choices | None = None
-        if self.collection:
-            choices = await visit.choices(self.collection)
-        elif self.choices:
-            choices = [(value, tell(label, visit.translate)) for value, label in self.choices]
+        choices = await self.choices(visit) if callable(self.choices) else self.choices
+        if choices is not None:
+            choices = [(value, tell(label, visit.translate)) for value, label in choices]
         return ListFilter(self.name, tell(self.label, visit.translate), choices)
 
 
@@ -72,7 +67,7 @@ SHARED: Mapping[str, Any] = {"company_id": None}
 """What a body says of a new record that belongs to no company."""
 
 BY_NAME = Narrowing("name", Text("Name"))
-BY_COMPANY = Narrowing("company_id", Text("Company"), collection="companies")
+BY_COMPANY = Narrowing("company_id", Text("Company"), lambda visit: visit.choices("companies"))
 BY_STATE = Narrowing(
     "enabled", Text("State"), (("true", Text("enabled")), ("false", Text("switched off")))
 )
@@ -80,18 +75,19 @@ BY_STATE = Narrowing(
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A table of what a record itself says: `rows` are a part of it."""
+    """A table of what is read with a record: `rows` are a part of it. `page` has all of it."""
 
     key: str
     title: Text
-    rows: Callable[[Record], Iterable[Record]]
+    rows: Callable[[Record, Visit], Iterable[Any]]
     columns: Sequence[Column]
     empty: Text
+    page: Callable[[Record], str] = lambda _: ""
 
     async def section(self, visit: Visit, record: Record, view: View) -> Section:
         """Return it as the visitor sees it."""
-        drawn = rows(self.columns, self.rows(record), view, visit)
-        return _section(self, visit, drawn)
+        drawn = rows(self.columns, self.rows(record, visit), view, visit)
+        return _section(self, visit, drawn, self.page(record))
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +109,9 @@ class Related:
         return _section(self, visit, drawn, f"{CONSOLE}/{self.collection}?{urlencode(query)}")
 
 
-def _section(table: Part | Related, visit: Visit, drawn: Any, href: str = "") -> Section:
+def _section(
+    table: Part | Related, visit: Visit, drawn: Sequence[Sequence[AnyCell]], href: str
+) -> Section:
     return Section(
         table.key,
         tell(table.title, visit.translate),
@@ -127,15 +125,17 @@ def _section(table: Part | Related, visit: Visit, drawn: Any, href: str = "") ->
 class RecordPages:
     """The pages of a kind; the class of a kind says what they show, and overrides what differs.
 
-    `folder` and `parameter` are the parts of addresses that are not as the contract's. `about` and
-    `badges` stand beside a record's name. `new` is the label of the link to a new one; without it
-    there are no forms. Of `form`, the fields of `identity` are for those who may change what all
-    share. `fixed` goes with each new record, `note` stands above its form.
+    `folder` and `parameter` are the parts of addresses that are not as the contract's, `named` is
+    the field that tells records apart for people. `about` and `badges` stand beside that name.
+    `new` is the label of the link to a new one; without it there are no forms. The fields of
+    `identity` are for those who may change what all share. `fixed` goes with each new record,
+    `note` stands above its form.
     """
 
     kind: ClassVar[Kind]
     folder: str = ""
     parameter: str = ""
+    named: ClassVar[str] = "name"
     here: ClassVar[str]
     columns: ClassVar[Sequence[Column]]
     filters: ClassVar[Sequence[Narrowing]] = (BY_COMPANY,)
@@ -208,7 +208,7 @@ class RecordPages:
     async def show_record(self, visit: CurrentVisit) -> Response:
         """Show a record."""
         number = visit.request.path_params[self.parameter]
-        view = await visit.contract.read(f"/{self.kind.item}/{number}")
+        view = await self.read(visit, number)
         record = view.data
         page = RecordPage(
             title=self.title(record, visit),
@@ -221,6 +221,10 @@ class RecordPages:
             prefect_url=record.get("prefect_url"),
         )
         return respond_with_record(visit.request, visit.who, page, here=self.here)
+
+    async def read(self, visit: Visit, number: int) -> View:
+        """Read a record, with what else its page shows. Raises ContractError."""
+        return await visit.contract.read(f"/{self.kind.item}/{number}")
 
     def title(self, record: Record, visit: Visit) -> str:
         """Return what a record's page is called."""
@@ -276,18 +280,22 @@ class RecordPages:
         """Return the form of a record. Raises ContractError."""
         record = (await visit.contract.read(f"/{self.kind.item}/{number}")).data
         self.require(visit.who, "update", record)
+        return await self.form_of(visit, record)
+
+    async def form_of(self, visit: Visit, record: Record) -> RecordForm:
+        """Return the form of a record for somebody who may change it."""
         groups = await self.groups(visit, record)
         if not visit.who.rights.may(f"{self.kind.permissions}.update", None):
             groups = [
                 replace(each, fields=[f for f in each.fields if f.pointer not in self.identity])
                 for each in groups
             ]
-        address = f"{self.address}/{number}"
+        address = f"{self.address}/{record['id']}"
         return RecordForm(
-            title=visit.translate("Edit {name}", name=record["name"]),
+            title=visit.translate("Edit {name}", name=record[self.named]),
             here=self.here,
             action=f"{address}/edit",
-            target=f"/{self.kind.item}/{number}.json",
+            target=f"/{self.kind.item}/{record['id']}.json",
             collection=self.folder,
             groups=groups,
             values=values_of(fields_of(groups), self.values(record)),

@@ -53,10 +53,10 @@ def _texts_of_code() -> Iterator[str]:
 
 
 def _translates(function: ast.expr) -> bool:
-    return isinstance(function, ast.Name | ast.Call) and (
-        (isinstance(function, ast.Name) and function.id in ("translate", "Text"))
-        or (isinstance(function, ast.Call) and ast.unparse(function.func) == "translator")
-    )
+    """Whether it translates a text, or marks it as one that is translated where it is shown."""
+    if isinstance(function, ast.Call):
+        return ast.unparse(function.func) == "translator"
+    return ast.unparse(function) in ("translate", "visit.translate", "Text")
 
 
 def _literals(argument: ast.expr | ast.AST) -> Iterator[str]:
