@@ -15,42 +15,42 @@ from jobauto_prefect.facade.console.records.form_changes import (
 )
 from jobauto_prefect.facade.console.records.form_fields import FieldGroup, FormField
 from jobauto_prefect.facade.console.records.text_forms import LINES
-from jobauto_prefect.facade.formats.html.page_language import Translator
+from jobauto_prefect.facade.formats.html.page_language import Text
 
 NOTICES, RETENTION = "notices", "retention"
 SILENT = "silent"
 """Of a channel: nobody is told by it."""
 
 
-def choice_fields(translate: Translator, topics: Choices, calendars: Choices) -> list[FormField]:
+def choice_fields(topics: Choices, calendars: Choices) -> list[FormField]:
     """Return the fields of topics and calendars, where there are any to choose."""
     return [
         FormField(pointer, label, "choices", choices=choices, default=())
         for pointer, label, choices in (
-            ("/topics", translate("Topics"), topics),
-            ("/calendars", translate("Calendars"), calendars),
+            ("/topics", Text("Topics"), topics),
+            ("/calendars", Text("Calendars"), calendars),
         )
         if choices
     ]
 
 
-def notice_group(translate: Translator, *, of_template: bool) -> FieldGroup:
+def notice_group(*, of_template: bool) -> FieldGroup:
     """Return the fields that say who is told of what."""
     occasions = [
-        (Occasion.FAILURE, translate("a job has failed, and no attempt follows")),
-        (Occasion.RECOVERY, translate("it is well again after that")),
-        (Occasion.MISSED, translate("a window has passed without a job")),
-        (Occasion.SLOW, translate("a job runs longer than usual")),
-        (Occasion.LATE, translate("a window is late")),
+        (Occasion.FAILURE, Text("a job has failed, and no attempt follows")),
+        (Occasion.RECOVERY, Text("it is well again after that")),
+        (Occasion.MISSED, Text("a window has passed without a job")),
+        (Occasion.SLOW, Text("a job runs longer than usual")),
+        (Occasion.LATE, Text("a window is late")),
     ]
     nobody = {
-        Channel.MAIL: translate("Nobody by mail"),
-        Channel.SLACK: translate("Nobody by the webhook"),
+        Channel.MAIL: Text("Nobody by mail"),
+        Channel.SLACK: Text("Nobody by the webhook"),
     }
     if of_template:
         nobody = {
-            Channel.MAIL: translate("Nobody by mail, whatever the company says"),
-            Channel.SLACK: translate("Nobody by the webhook, whatever the company says"),
+            Channel.MAIL: Text("Nobody by mail, whatever the company says"),
+            Channel.SLACK: Text("Nobody by the webhook, whatever the company says"),
         }
 
     def channel_fields(channel: Channel, label: str, address: FormField) -> list[FormField]:
@@ -62,27 +62,27 @@ def notice_group(translate: Translator, *, of_template: bool) -> FieldGroup:
         ]
 
     addresses = FormField(
-        f"/{NOTICES}/{Channel.MAIL}/to", translate("Mail addresses"), "long",
-        translate("One a line."), form=LINES, blank=[],
+        f"/{NOTICES}/{Channel.MAIL}/to", Text("Mail addresses"), "long",
+        Text("One a line."), form=LINES, blank=[],
     )  # fmt: skip
     webhook = FormField(
-        f"/{NOTICES}/{Channel.SLACK}/uri", translate("Address of the webhook"), "secret",
-        translate("It is kept encrypted. Taking it away takes away what is ticked, too."),
+        f"/{NOTICES}/{Channel.SLACK}/uri", Text("Address of the webhook"), "secret",
+        Text("It is kept encrypted. Taking it away takes away what is ticked, too."),
     )  # fmt: skip
     late = FormField(
         f"/{NOTICES}/finished_by",
-        translate("A window is late"),
-        hint=translate(
+        Text("A window is late"),
+        hint=Text(
             "So long after it begins (+3h), or at a time of day (06:30); empty means at its "
             "deadline."
         ),
     )
-    note = translate("What is left empty is as the company says.") if of_template else ""
+    note = Text("What is left empty is as the company says.") if of_template else ""
     return FieldGroup(
-        translate("Notifications"),
+        Text("Notifications"),
         [
-            *channel_fields(Channel.MAIL, translate("By mail, when"), addresses),
-            *channel_fields(Channel.SLACK, translate("By a webhook like Slack's, when"), webhook),
+            *channel_fields(Channel.MAIL, Text("By mail, when"), addresses),
+            *channel_fields(Channel.SLACK, Text("By a webhook like Slack's, when"), webhook),
             late,
         ],
         is_folded=True,
@@ -126,21 +126,21 @@ def _join_notices(shown: dict[str, Any]) -> dict[str, Any]:
     return joined
 
 
-def retention_group(translate: Translator, *, of_template: bool) -> FieldGroup:
+def retention_group(*, of_template: bool) -> FieldGroup:
     """Return the fields that say how long what jobs leave is kept."""
     bounds = [
-        ("jobs_days", translate("Ended jobs, days")),
-        ("jobs_count", translate("Ended jobs of a run template, at most")),
-        ("output_days", translate("Their logs and files, days")),
-        ("runs_days", translate("Their flow runs in Prefect, days")),
-        ("tasks_days", translate("Tasks, days after their deadline")),
+        ("jobs_days", Text("Ended jobs, days")),
+        ("jobs_count", Text("Ended jobs of a run template, at most")),
+        ("output_days", Text("Their logs and files, days")),
+        ("runs_days", Text("Their flow runs in Prefect, days")),
+        ("tasks_days", Text("Tasks, days after their deadline")),
     ]
-    note = translate("0 means no bound; empty means as the company says, else the service.")
+    note = Text("0 means no bound; empty means as the company says, else the service.")
     if not of_template:
-        bounds.append(("events_days", translate("Events, days")))
-        note = translate("0 means no bound; empty means as the service says.")
+        bounds.append(("events_days", Text("Events, days")))
+        note = Text("0 means no bound; empty means as the service says.")
     return FieldGroup(
-        translate("Retention"),
+        Text("Retention"),
         [FormField(f"/{RETENTION}/{name}", label, "number") for name, label in bounds],
         is_folded=True,
         pointer=f"/{RETENTION}",
@@ -153,17 +153,16 @@ def whole_retention(record: Mapping[str, Any] | None) -> WholeValue:
     return WholeValue(RETENTION, record[RETENTION] if record else {}, without_nothing)
 
 
-def label_field(translate: Translator) -> FormField:
-    """Return the field of the sets of files that own a record."""
-    return FormField(
-        "/labels",
-        translate("Sets of files that own it"),
-        "long",
-        translate("One a line. jobauto apply writes it again as they say."),
-        form=LINES,
-        blank=[],
-        default=[],
-    )
+LABELS = FormField(
+    "/labels",
+    Text("Sets of files that own it"),
+    "long",
+    Text("One a line. jobauto apply writes it again as they say."),
+    form=LINES,
+    blank=[],
+    default=[],
+)
+"""The field of the sets of files that own a record."""
 
 
 def shown_with(

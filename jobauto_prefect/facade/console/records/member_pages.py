@@ -4,14 +4,13 @@ The contract knows a user by the login, too: who may change members need not rea
 """
 
 from collections.abc import Mapping
-from typing import Any
 from urllib.parse import quote, urlencode
 
-from fastapi import Request, Response
+from fastapi import Response
 
 from jobauto_prefect.console_addresses import CONSOLE
 from jobauto_prefect.facade.auth.permissions import Membership
-from jobauto_prefect.facade.console.contract import Contract, ContractError, CurrentContract
+from jobauto_prefect.facade.console.contract import Contract, ContractError
 from jobauto_prefect.facade.console.forms import Form, SentForm
 from jobauto_prefect.facade.console.notifications import redirect_after
 from jobauto_prefect.facade.console.records.choices import read_permitted_companies
@@ -21,12 +20,11 @@ from jobauto_prefect.facade.console.records.page_parts import Action, Section, l
 from jobauto_prefect.facade.console.records.record_views import (
     SHOWN_AGAIN,
     RecordForm,
-    language_parts,
     query_ids,
     require,
     respond_with_form,
 )
-from jobauto_prefect.facade.formats.html.page_language import Translator
+from jobauto_prefect.facade.console.visit import CurrentVisit, Visit
 from jobauto_prefect.facade.http import late_routes
 
 ADDRESS = f"{CONSOLE}/members"
@@ -45,11 +43,10 @@ def member_address(**query: int) -> str:
     return f"{ADDRESS}?{urlencode(query)}"
 
 
-def members_section(
-    contract: Contract, company_id: int, members: Mapping[str, Any], translate: Translator
-) -> Section:
-    """Return the members of a company, each with a link to the form."""
-    may = contract.who.rights.may(CHANGE, company_id)
+async def members_section(visit: Visit, company_id: int) -> Section:
+    """Read the members of a company, each with a link to the form."""
+    translate, may = visit.translate, visit.who.rights.may(CHANGE, company_id)
+    members = (await visit.contract.read(f"/company/{company_id}/users")).data
     heads = [translate("User"), translate("Role"), *([translate("Membership")] if may else [])]
     return Section(
         "members",
@@ -71,35 +68,37 @@ def members_section(
     )  # fmt: skip
 
 
-def add_action(contract: Contract, company_id: int, translate: Translator) -> list[Action]:
+def add_action(visit: Visit, company_id: int) -> list[Action]:
     """Return the link to the form, for those who may change the members of a company."""
-    if not contract.who.rights.may(CHANGE, company_id):
+    if not visit.who.rights.may(CHANGE, company_id):
         return []
-    return [Action(translate("Add member"), member_address(company_id=company_id))]
+    return [Action(visit.translate("Add member"), member_address(company_id=company_id))]
 
 
 @router.get(ADDRESS)
-async def show_form(request: Request, contract: CurrentContract) -> Response:
+async def show_form(visit: CurrentVisit) -> Response:
     """Show the form, filled in with the company and the user that the address names."""
-    return respond_with_form(request, contract.who, await _read_form(request, contract))
+    return respond_with_form(visit.request, visit.who, await _read_form(visit))
 
 
 @router.post(ADDRESS)
-async def save_member(request: Request, contract: CurrentContract, sent: SentForm) -> Response:
+async def save_member(visit: CurrentVisit, sent: SentForm) -> Response:
     """Give, change or end a membership, and lead back to the company or the user."""
-    form = await _read_form(request, contract)
+    form = await _read_form(visit)
     try:
-        await _write(contract, sent)
+        await _write(visit.contract, sent)
     except ContractError as error:
         if error.status == 404:  # it is no page that is missing
             error = ContractError(400, str(error))
         if error.status not in SHOWN_AGAIN:
             raise error from None
-        return respond_with_form(request, contract.who, form, sent, error)
+        return respond_with_form(visit.request, visit.who, form, sent, error)
     back = form.back
     if back == f"{CONSOLE}/companies":
         back = f"{back}/{sent['/company_id']}"
-    return redirect_after(request, back, "member_saved" if sent.get("/role") else "member_removed")
+    return redirect_after(
+        visit.request, back, "member_saved" if sent.get("/role") else "member_removed"
+    )
 
 
 async def _write(contract: Contract, sent: Form) -> None:
@@ -116,11 +115,11 @@ async def _write(contract: Contract, sent: Form) -> None:
         await contract.write("DELETE", f"{members}/{quote(login, safe='')}")
 
 
-async def _read_form(request: Request, contract: Contract) -> RecordForm:
-    translate, languages = language_parts(request)
+async def _read_form(visit: Visit) -> RecordForm:
+    contract, translate = visit.contract, visit.translate
     if not contract.who.rights.anywhere(CHANGE):
         require(contract.who, CHANGE, None)
-    asked = query_ids(request, "company_id", "user_id")
+    asked = query_ids(visit.request, "company_id", "user_id")
     company, user = asked.get("company_id"), asked.get("user_id")
     members = {}
     if company is not None:
@@ -146,7 +145,7 @@ async def _read_form(request: Request, contract: Contract) -> RecordForm:
             "/company_id",
             translate("Company"),
             "choice",
-            choices=await read_permitted_companies(contract, CHANGE, languages),
+            choices=await read_permitted_companies(contract, CHANGE, visit.languages),
         ),
         FormField(
             "/role",

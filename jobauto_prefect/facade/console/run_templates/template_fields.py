@@ -138,7 +138,7 @@ def choice_groups(
     translate: Translator, credentials: Choices, topics: Choices, calendars: Choices
 ) -> list[FieldGroup]:
     """Return the groups of what is chosen among other records."""
-    fields = choice_fields(translate, topics, calendars)
+    fields = choice_fields(topics, calendars)
     title = translate("Credentials")
     hint = translate("Of two that give the same value the later one counts.")
     held = FormField("/credentials", title, "choices", hint, choices=credentials, default=())

@@ -12,7 +12,7 @@ from jobauto_prefect.facade.console.records.choices import (
     read_permitted_companies,
 )
 from jobauto_prefect.facade.console.records.common_fields import (
-    label_field,
+    LABELS,
     notice_group,
     retention_group,
     shown_with,
@@ -170,7 +170,7 @@ async def _groups(
     named = [name_field(translate), *schedule_fields(translate)]
     executors = _executors(contract, records)
     placed = [*executor_fields(translate, executors), *queue_fields(translate)]
-    owned = [label_field(translate)]
+    owned = [LABELS]
     return [
         FieldGroup(translate("Name and schedule"), named),
         FieldGroup(translate("Values"), values),
@@ -178,10 +178,10 @@ async def _groups(
         operated,
         FieldGroup(translate("Attempts and windows"), attempt_fields(translate), is_folded=True),
         *action_groups(translate, apps),
-        notice_group(translate, of_template=True),
+        notice_group(of_template=True),
         FieldGroup(translate("Where it runs"), placed, is_folded=True),
         *setting_groups(translate, executors),
-        retention_group(translate, of_template=True),
+        retention_group(of_template=True),
         *([block_group(translate)] if rights.may(NAME_BLOCKS, None) else []),
         FieldGroup(translate("Settings and labels for other programs"), owned, is_folded=True),
     ]
