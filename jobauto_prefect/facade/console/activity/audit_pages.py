@@ -1,45 +1,30 @@
 """The audit trail: who changed what, with each value before and after."""
 
 import re
-from collections.abc import Iterator, Mapping
-from datetime import datetime
+from collections.abc import Callable, Mapping
 from typing import Any, get_args
 
-from fastapi import Request, Response
-
 from jobauto_prefect.console_addresses import CONSOLE
-from jobauto_prefect.facade.console.contract import CurrentContract
-from jobauto_prefect.facade.console.records.page_parts import (
-    NOTHING,
-    AnyCell,
-    RecordPage,
-    Section,
-    link,
-    moment_cell,
-    text_cell,
+from jobauto_prefect.definitions.kinds import KINDS
+from jobauto_prefect.facade.console.records.columns import (
+    Column,
+    Record,
+    code,
+    has,
+    moment,
+    text,
 )
-from jobauto_prefect.facade.console.records.record_views import (
-    ListFilter,
-    ListPage,
-    language_parts,
-    list_query,
-    read_list,
-    respond_with_list,
-    respond_with_record,
-)
+from jobauto_prefect.facade.console.records.page_parts import NOTHING, AnyCell, link, text_cell
+from jobauto_prefect.facade.console.records.record_pages import Narrowing, Part, RecordPages
+from jobauto_prefect.facade.console.visit import Visit
 from jobauto_prefect.facade.formats import View
 from jobauto_prefect.facade.formats.html.cell_model import Cell, CellContext, FieldValue
 from jobauto_prefect.facade.formats.html.cells import draw_value
-from jobauto_prefect.facade.formats.html.page_language import Translator
+from jobauto_prefect.facade.formats.html.page_language import Text
 from jobauto_prefect.facade.formats.html.scalars import TONES
 from jobauto_prefect.facade.formats.record_links import find_entity_kind
-from jobauto_prefect.facade.http import late_routes
 from jobauto_prefect.facade.http.addresses import CONTRACT
 from jobauto_prefect.facade.kinds.audit_entries import ENTITIES, AuditAction
-from jobauto_prefect.facade.service import CurrentService
-
-ADDRESS = f"{CONSOLE}/audit"
-FILTERS = ("entity_type", "entity_id", "action", "user_id")
 
 CONSOLE_PAGES: Mapping[str, str] = {
     "App": "applications",
@@ -58,139 +43,105 @@ CONSOLE_PAGES: Mapping[str, str] = {
 }
 """The collections of the console, by the kind that an entry is about."""
 
-Entry = Mapping[str, Any]
 
-router = late_routes.router(include_in_schema=False)
-
-
-@router.get(ADDRESS)
-async def list_entries(
-    request: Request, contract: CurrentContract, service: CurrentService
-) -> Response:
-    """List entries, the newest first."""
-    translate, _ = language_parts(request)
-    view = await read_list(contract, "auditlog", list_query(request, FILTERS))
-    now = service.ledger.clock()
-    page = ListPage(
-        collection="audit",
-        title="Audit log",
-        heads=[
-            translate("When"),
-            translate("Who"),
-            translate("By way of"),
-            translate("What"),
-            translate("Record"),
-            translate("Changed fields"),
-            translate("Entry"),
-        ],
-        rows=[_row(entry, now, translate) for entry in view.data.values()],
-        filters=[
-            ListFilter(
-                "entity_type", translate("Kind"), [(kind, _words(kind)) for kind in ENTITIES]
-            ),
-            ListFilter("entity_id", translate("Number of the record")),
-            ListFilter(
-                "action",
-                translate("What"),
-                [(action, translate(action)) for action in get_args(AuditAction)],
-            ),
-            ListFilter("user_id", translate("User"), await _users(contract)),
-        ],
-        empty=translate("Nothing has changed yet."),
-    )
-    return respond_with_list(request, contract.who, page, view)
-
-
-@router.get(f"{ADDRESS}/{{entry:int}}")
-async def show_entry(
-    entry: int, request: Request, contract: CurrentContract, service: CurrentService
-) -> Response:
-    """Show an entry with each value before and after."""
-    translate, _ = language_parts(request)
-    view = await contract.read(f"/auditlog/{entry}")
-    shown = view.data
-    now = service.ledger.clock()
-    page = RecordPage(
-        title=translate("Entry {number}", number=entry),
-        about=[_record(shown)],
-        badges=[_action(shown, translate)],
-        actions=[],
-        facts=list(_facts(shown, now, translate)),
-        sections=[
-            Section(
-                "changes",
-                translate("Changes"),
-                [translate("Field"), translate("Before"), translate("After")],
-                [_change(name, pair, view) for name, pair in shown["changes"].items()],
-                translate("No field was changed."),
-            )
-        ],
-        contract_href=f"{CONTRACT}/auditlog/{entry}.html",
-    )
-    return respond_with_record(request, contract.who, page, here="Audit log")
-
-
-async def _users(contract: CurrentContract) -> list[tuple[str, str]]:
-    view = await contract.read("/users")
+async def _users(visit: Visit) -> list[tuple[str, str]]:
+    view = await visit.contract.read("/users")
     return sorted((str(user["id"]), str(user["login"])) for user in view.data.values())
 
 
-def _row(entry: Entry, now: datetime, translate: Translator) -> list[AnyCell]:
-    fields = ", ".join(name for name in entry["changes"] if name != "id")
-    return [
-        moment_cell(entry["created_at"], now, translate),
-        text_cell(entry["actor"]),
-        Cell("code", entry["door"]),
-        _action(entry, translate),
-        _record(entry),
-        text_cell(fields if len(fields) < 80 else f"{fields[:79]}…"),
-        link(f"#{entry['id']}", f"{ADDRESS}/{entry['id']}"),
-    ]
+def _action(entry: Record, _view: View, visit: Visit) -> AnyCell:
+    action = entry["action"]
+    return Cell("badge", visit.translate(action), tone=TONES.get(action, ""))
 
 
-def _action(entry: Entry, translate: Translator) -> Cell:
-    return Cell("badge", translate(entry["action"]), tone=TONES.get(entry["action"], ""))
-
-
-def _record(entry: Entry) -> Cell:
-    """Return what an entry is about, as a link where there is a page of it."""
+def _record(entry: Record, _view: View, _visit: Visit) -> AnyCell:
+    """Draw what an entry is about, as a link where there is a page of it."""
     kind, number = entry["entity_type"], entry["entity_id"]
     if number is None:
-        return text_cell(_words(kind))
-    text = f"{_words(kind)} {number}"
+        return text_cell(_spell(kind))
+    text = f"{_spell(kind)} {number}"
     if kind in CONSOLE_PAGES:
         return link(text, f"{CONSOLE}/{CONSOLE_PAGES[kind]}/{number}")
     known = find_entity_kind(kind)
     return link(text, f"{CONTRACT}/{known.item}/{number}.html") if known else text_cell(text)
 
 
-def _words(kind: str) -> str:
+def _spell(kind: str) -> str:
     """Return what people call a kind of records: `RunTemplate` is a run template."""
     return re.sub(r"(?<=[a-z])[A-Z]", lambda begun: f" {begun[0].lower()}", kind)
 
 
-def _facts(entry: Entry, now: datetime, translate: Translator) -> Iterator[tuple[str, AnyCell]]:
-    yield (
-        translate("When"),
-        moment_cell(entry["created_at"], now, translate),
-    )
-    yield translate("Who"), text_cell(entry["actor"])
-    yield translate("By way of"), Cell("code", entry["door"])
-    if entry["address"]:
-        yield translate("From"), Cell("code", entry["address"])
-    if entry["user_agent"]:
-        yield translate("Program"), text_cell(entry["user_agent"])
-    if entry["request_id"]:
-        yield translate("Request"), Cell("code", entry["request_id"])
+def _changed(entry: Record, _view: View, _visit: Visit) -> AnyCell:
+    fields = ", ".join(name for name in entry["changes"] if name != "id")
+    return text_cell(fields if len(fields) < 80 else f"{fields[:79]}…")
 
 
-def _change(name: str, pair: Any, view: View) -> list[AnyCell]:
-    place = CellContext("", view.base, depth=1, names=view.names, languages=view.languages)
-    before, after = pair if isinstance(pair, list) and len(pair) == 2 else (None, pair)
-    return [
-        Cell("code", name),
-        *(
-            NOTHING if value is None else draw_value(FieldValue(name, value, {}, place))
-            for value in (before, after)
+def _value(place: int) -> Callable[[tuple[str, Any], View, Visit], AnyCell]:
+    """Draw the value before (0) or after (1) a change."""
+
+    def draw(change: tuple[str, Any], view: View, _visit: Visit) -> AnyCell:
+        name, pair = change
+        values = pair if isinstance(pair, list) and len(pair) == 2 else (None, pair)
+        if values[place] is None:
+            return NOTHING
+        context = CellContext("", view.base, depth=1, names=view.names, languages=view.languages)
+        return draw_value(FieldValue(name, values[place], {}, context))
+
+    return draw
+
+
+class AuditPages(RecordPages):
+    """The pages of the audit trail, the newest entry first."""
+
+    kind, folder, parameter, here = KINDS["auditlog"], "audit", "entry", "Audit log"
+    columns = (
+        Column(Text("When"), moment("created_at")),
+        Column(Text("Who"), text("actor")),
+        Column(Text("By way of"), code("door")),
+        Column(Text("What"), _action),
+        Column(Text("Record"), _record),
+        Column(Text("Changed fields"), _changed),
+        Column(
+            Text("Entry"),
+            lambda entry, *_: link(f"#{entry['id']}", f"{CONSOLE}/audit/{entry['id']}"),
         ),
-    ]
+    )
+    filters = (
+        Narrowing("entity_type", Text("Kind"), [(kind, _spell(kind)) for kind in ENTITIES]),
+        Narrowing("entity_id", Text("Number of the record")),
+        Narrowing(
+            "action", Text("What"), [(action, Text(action)) for action in get_args(AuditAction)]
+        ),
+        Narrowing("user_id", Text("User"), _users),
+    )
+    empty = Text("Nothing has changed yet.")
+    about = (_record,)
+    badges = (_action,)
+    facts = (
+        Column(Text("When"), moment("created_at")),
+        Column(Text("Who"), text("actor")),
+        Column(Text("By way of"), code("door")),
+        Column(Text("From"), code("address"), when=has("address")),
+        Column(Text("Program"), text("user_agent"), when=has("user_agent")),
+        Column(Text("Request"), code("request_id"), when=has("request_id")),
+    )
+    tables = (
+        Part(
+            "changes",
+            Text("Changes"),
+            lambda entry, _: entry["changes"].items(),
+            (
+                Column(Text("Field"), lambda change, *_: Cell("code", change[0])),
+                Column(Text("Before"), _value(0)),
+                Column(Text("After"), _value(1)),
+            ),
+            Text("No field was changed."),
+        ),
+    )
+
+    def title(self, record: Record, visit: Visit) -> str:
+        """Return the number of an entry."""
+        return visit.translate("Entry {number}", number=record["id"])
+
+
+router = AuditPages().router()
