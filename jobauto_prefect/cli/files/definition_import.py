@@ -11,13 +11,7 @@ from jobauto_prefect.cli.files.reader import find_files, load_documents
 from jobauto_prefect.cli.output.terminal import print_grouped_hints, print_line, warning_messages
 from jobauto_prefect.errors import Conflict, Fault
 from jobauto_prefect.facade.apply.documents import Document, check_document
-from jobauto_prefect.facade.apply.record_kinds import (
-    NOT_MEMBERS,
-    definition_in,
-    localized,
-    owner_in,
-    says_owner,
-)
+from jobauto_prefect.facade.apply.record_kinds import APPS, NOT_MEMBERS, localized
 from jobauto_prefect.facade.apply.validation import raise_faults
 from jobauto_prefect.wording import escape_controls
 
@@ -74,12 +68,12 @@ async def import_definitions(
     times = {app["id"]: app["updated_at"] for app in (await client.list("apps")).values()}
     companies = await _find_companies(client, documents)
     for document in documents:
-        text = json.dumps(definition_in(document.content), ensure_ascii=False, indent=2).encode()
+        text = json.dumps(APPS.definition(document.content), ensure_ascii=False, indent=2).encode()
         query: dict[str, Any] = {"force": "true"} if force else {}
-        owner = owner_in("app", document.content)
+        owner = APPS.owner(document.content)
         if owner is not None:
             query["company_id"] = companies[owner]
-        raw = None if says_owner("app", document.content) else document.raw
+        raw = None if APPS.says_owner(document.content) else document.raw
         try:
             record = await client.post_definition(raw or text, **query)
         except Conflict as error:
@@ -99,14 +93,14 @@ async def _find_companies(client: Client, documents: Sequence[Document]) -> dict
     Raises:
         InvalidInput: one is not there.
     """
-    owned = [document for document in documents if owner_in("app", document.content) is not None]
+    owned = [document for document in documents if APPS.owner(document.content) is not None]
     companies = (await client.list("companies")).values() if owned else ()
     ids = {company["slug"]: company["id"] for company in companies}
     raise_faults(
         [
             document.locate_fault(Fault("/company", "reference", "there is no such company"))
             for document in owned
-            if owner_in("app", document.content) not in ids
+            if APPS.owner(document.content) not in ids
         ]
     )
     return ids

@@ -56,7 +56,7 @@ def _select_of_companies(index: "RecordIndex", slugs: set[str]) -> dict[str, dic
     Those are applications, credential types, calendars and sources.
     """
     from jobauto_prefect.definitions.kinds import FILE_KINDS, KINDS
-    from jobauto_prefect.facade.apply.record_kinds import calendars_in
+    from jobauto_prefect.facade.apply.record_kinds import FILES
 
     chosen: dict[str, dict[int, Record]] = {}
     for kind in reversed(list(FILE_KINDS)):  # what refers comes before what is referred to
@@ -67,18 +67,19 @@ def _select_of_companies(index: "RecordIndex", slugs: set[str]) -> dict[str, dic
             if reference.kind == kind
             for record in records.values()
         }
-        named = {
-            name
+        listed = {
+            number
             for referrer, records in chosen.items()
+            for reference in KINDS[referrer].references
+            if reference.many and reference.kind == kind and kind == "calendar"
             for record in records.values()
-            for name in (calendars_in(referrer, record) if kind == "calendar" else ())
+            for named in FILES[referrer].listed(reference, record)
+            for number in index.find_named(named)
         }
         chosen[kind] = {
             number: record
             for number, record in index.records[kind].items()
-            if number in needed
-            or _owner_slug(kind, record) in slugs
-            or (kind == "calendar" and record["name"] in named)
+            if number in needed | listed or _owner_slug(kind, record) in slugs
         }
     return {kind: chosen[kind] for kind in FILE_KINDS}
 
@@ -126,9 +127,9 @@ def _add_owner(source: bytes, record: Record) -> bytes:
 
 
 def _app_file(record: Record, taken: Mapping[str, bytes]) -> str:
-    from jobauto_prefect.facade.apply.record_kinds import title_of
+    from jobauto_prefect.facade.apply.record_kinds import APPS
 
-    name = _file_name(title_of("app", record))
+    name = _file_name(APPS.title(record))
     path = f"apps/{name}.app.json"
     return f"apps/{name}-{record['id']}.app.json" if path in taken else path
 
@@ -195,10 +196,9 @@ def _read_app_uuid(index: "RecordIndex", record: Record, _name: str) -> Any:
 
 
 def _is_unambiguous(index: "RecordIndex", record: Record) -> bool:
-    from jobauto_prefect.facade.apply.record_kinds import matching_apps
+    from jobauto_prefect.facade.apply.record_kinds import Named
 
-    reference = {"app": record["app"], "company": record["company"]}
-    matching = [app["id"] for app in matching_apps(reference, index.records["app"].values())]
+    matching = index.find_named(Named("/app", "app", str(record["app"]), record["company"]))
     return matching == [record["app_id"]] or not record["application"].get("uuid")
 
 

@@ -18,7 +18,7 @@ from jobauto_prefect.cli.records.lookup import fetch_record_index, find_id
 from jobauto_prefect.definitions.kinds import KINDS
 from jobauto_prefect.definitions.validation.record_files import record_schema
 from jobauto_prefect.errors import Conflict, InvalidInput, NotFound
-from jobauto_prefect.facade.apply.record_kinds import OWNED
+from jobauto_prefect.facade.apply.record_kinds import FILES
 from jobauto_prefect.wording import escape_controls, pluralize
 
 if TYPE_CHECKING:
@@ -145,7 +145,7 @@ def change_record(kind: str, name: str, edit: Edit, as_json: bool, url: str | No
 
 def _parse_name(kind: str, name: str) -> dict[str, str]:
     key = KINDS[kind].key
-    if len(key) == 1 or kind in OWNED:
+    if len(key) == 1 or FILES[kind].is_shared:
         return {key[-1]: name}
     company, slash, own = name.partition("/")
     if not slash or not own:

@@ -1,12 +1,11 @@
 """The actions of run templates in files: what starts is named there, not numbered."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from graphlib import CycleError, TopologicalSorter
-from typing import Any, TypeVar
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
 
 from jobauto_prefect.definitions.records.actions import Action, ActionMode
-from jobauto_prefect.facade.apply.record_kinds import Record, title_of
 
+Record = Mapping[str, Any]
 REFERENCES: Mapping[str, tuple[str, str, str]] = {
     Action.CHAIN: ("runtemplate", "runtemplate_id", "runtemplate"),
     Action.LAUNCH: ("app", "app_id", "app"),
@@ -15,7 +14,6 @@ REFERENCES: Mapping[str, tuple[str, str, str]] = {
 
 MODES = tuple(map(str, ActionMode))
 Titles = Mapping[str, Mapping[int, str]]
-T = TypeVar("T")
 
 
 def to_file_actions(actions: Record, titles: Titles) -> dict[str, Any]:
@@ -47,37 +45,3 @@ def references(content: Record) -> Iterator[tuple[str, str, str]]:
             if name in REFERENCES:
                 member, _, kind = REFERENCES[name]
                 yield f"/{mode}/{name}/{member}", kind, config[member]
-
-
-def sort_by_references(templates: Sequence[T], content_of: Callable[[T], Record]) -> list[T]:
-    """Sort run templates: each comes after those that its actions start."""
-    titles = [title_of("runtemplate", content_of(template)) for template in templates]
-    by_title = dict(zip(titles, templates, strict=True))
-    launched: dict[tuple[Any, Any], list[str]] = {}
-    for title, template in by_title.items():
-        content = content_of(template)
-        launched.setdefault((content.get("company"), content.get("app")), []).append(title)
-    graph = {
-        title: [
-            each
-            for each in _started(content_of(template), launched)
-            if each in by_title and each != title
-        ]
-        for title, template in by_title.items()
-    }
-    try:
-        order = list(TopologicalSorter(graph).static_order())
-    except CycleError:
-        return list(templates)  # the service shows the way round
-    place = {title: number for number, title in enumerate(order)}
-    return sorted(
-        templates, key=lambda template: place[title_of("runtemplate", content_of(template))]
-    )
-
-
-def _started(content: Record, launched: Mapping[tuple[Any, Any], list[str]]) -> Iterable[str]:
-    for _, kind, title in references(content):
-        if kind == "runtemplate":
-            yield title
-        else:
-            yield from launched.get((content.get("company"), title), ())

@@ -14,7 +14,7 @@ from jobauto_prefect.errors import Contended, Fault, JobautoError, NotReady, Una
 from jobauto_prefect.facade.apply.contents import Contents
 from jobauto_prefect.facade.apply.plans import ACTIONS, Change, Fields, Planner
 from jobauto_prefect.facade.apply.record_index import RecordIndex
-from jobauto_prefect.facade.apply.record_kinds import Record
+from jobauto_prefect.facade.apply.record_kinds import APPS, FILES, Record
 from jobauto_prefect.facade.apply.refusals import Refusals
 from jobauto_prefect.facade.apply.validation import Validator, raise_faults
 from jobauto_prefect.facade.apply.visible_records import VisibleRecords, load_visible_records
@@ -32,12 +32,12 @@ LOCK_SECONDS = 60.0
 
 @dataclass(frozen=True, slots=True)
 class ApplyRequest:
-    """What is to be applied; `drift` is where Prefect differs, by run template."""
+    """What is to be applied; `drift` is where Prefect differs, by kind and id."""
 
     contents: Contents
     labels: Sequence[str] = ()
     prune: bool = False
-    drift: Mapping[int, Fields] = field(default_factory=dict)
+    drift: Mapping[tuple[str, int], Fields] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -294,7 +294,7 @@ def _record(
         return None
     record = index.records[change.kind][change.number]
     names = {"company", "labels", "topics"}
-    if change.kind == "app":
+    if FILES[change.kind] is APPS:
         return {"definition": definitions[change.number], **_chosen(record, names)}
     numbers = {reference.field for reference in FILE_KINDS[change.kind].named_in_files.values()}
     return _chosen(record, names | numbers | set(record_schema(change.kind)["properties"]))

@@ -113,7 +113,7 @@ def _read(raw: bytes) -> "tuple[ApplyBody, Contents]":
 
 async def _drift(
     service: Service, contents: "Contents", read: "VisibleRecords"
-) -> "tuple[dict[int, Fields], str | None]":
+) -> "tuple[dict[tuple[str, int], Fields], str | None]":
     """Return where Prefect differs from the run templates of the files.
 
     And why it was not compared; None: it was.
@@ -124,7 +124,7 @@ async def _drift(
         drifts = await find_drift(service.outbox_worker.context, among=[*filter(None, numbers)])
     except Unavailable as error:
         return {}, str(error)
-    return {drift.record_id: drift.differences for drift in drifts}, None
+    return {("runtemplate", drift.record_id): drift.differences for drift in drifts}, None
 
 
 def _plan_fields(plan: "Plan", away: str | None) -> dict[str, Any]:

@@ -1,29 +1,19 @@
 """What applying files would change: compared with what is there, and checked as a whole first."""
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+import functools
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import chain
-from typing import Any
+from graphlib import CycleError, TopologicalSorter
+from typing import Any, TypeVar
 
 from jobauto_prefect.definitions import to_text
-from jobauto_prefect.definitions.kinds import FILE_KINDS
+from jobauto_prefect.definitions.kinds import FILE_KINDS, KINDS
 from jobauto_prefect.errors import Fault, InvalidInput
-from jobauto_prefect.facade.apply.action_references import sort_by_references
 from jobauto_prefect.facade.apply.documents import Document
 from jobauto_prefect.facade.apply.record_index import RecordIndex
-from jobauto_prefect.facade.apply.record_kinds import (
-    NOT_MEMBERS,
-    Record,
-    company_bearing,
-    definition_in,
-    owner_in,
-    refers_to,
-    says_owner,
-    title_of,
-    titles_meant,
-    topics_in,
-)
+from jobauto_prefect.facade.apply.record_kinds import APPS, FILES, NOT_MEMBERS, Named, Record, Word
 
+T = TypeVar("T")
 Fields = Mapping[str, tuple[Any, Any]]
 """Field -> its value before and after."""
 
@@ -67,7 +57,7 @@ class Planner:
     """Compares documents with what is there.
 
     `labels` are given to every record. `definitions` are those of the known applications, by their
-    ids; `drift` is where Prefect differs from the records, by the ids of run templates.
+    ids; `drift` is where Prefect differs from the records, by kind and id.
     """
 
     def __init__(
@@ -77,14 +67,16 @@ class Planner:
         *,
         definitions: Mapping[int, Record],
         labels: Collection[str] = (),
-        drift: Mapping[int, Fields] | None = None,
+        drift: Mapping[tuple[str, int], Fields] | None = None,
     ) -> None:
         self._index = index
         self._documents = [
             each
             for kind in FILE_KINDS
-            for each in _in_order(
-                kind, [document for document in documents if document.kind == kind]
+            for each in sort_by_references(
+                kind,
+                [document for document in documents if document.kind == kind],
+                lambda document: document.content,
             )
         ]
         self._definitions = definitions
@@ -97,29 +89,31 @@ class Planner:
 
     def _change(self, document: Document) -> Change:
         kind = document.kind or ""
-        title = title_of(kind, self._index.with_owner(kind, document.content))
+        title = FILES[kind].title(self._index.with_owner(kind, document.content))
         number = self._index.id_of(kind, document.content)
         if number is None:
             return Change(kind, title, "create", self._labelled(document, ()))
         record = self._index.records[kind][number]
         document = self._labelled(document, record["labels"])
-        compare = self._of_app if kind == "app" else _compared
-        fields = dict(compare(document, record))
-        drift = self._drift.get(number, {}) if kind == "runtemplate" else {}
+        compare = COMPARISONS.get(kind, Planner.of_record)
+        fields = dict(compare(self, document, record))
+        drift = self._drift.get((kind, number), {})
         action = "update" if fields else "restore" if drift else "unchanged"
         return Change(kind, title, action, document, number, fields, drift)
 
     def _labelled(self, document: Document, before: Collection[str]) -> Document:
         """Return a document with the command line's labels too; an application keeps its own."""
-        own = document.content.get("labels", before) if document.kind != "app" else before
         if not self._labels:
             return document
+        said = FILES[document.kind or ""].labels(document.content)
+        own = before if said is None else said
         return replace(document, labels=tuple(sorted({*own, *self._labels})))
 
-    def _of_app(self, document: Document, record: Record) -> Iterable[tuple[str, tuple[Any, Any]]]:
-        content, before = definition_in(document.content), self._definitions[record["id"]]
-        if says_owner("app", document.content):
-            owners = owner_in("app", record), owner_in("app", document.content)
+    def of_app(self, document: Document, record: Record) -> Iterable[tuple[str, tuple[Any, Any]]]:
+        """Compare the definition, whose keys are its own, and its owner."""
+        before, content = self._definitions[record["id"]], APPS.definition(document.content)
+        if APPS.says_owner(document.content):
+            owners = APPS.owner(record), APPS.owner(document.content)
             yield from [("company", owners)] if owners[0] != owners[1] else []
         yield from self._topics_compared(document, record)
         attached = record.get("topics", []) if "topics" not in before else None
@@ -136,22 +130,56 @@ class Planner:
         """Compare the topics that a definition lists itself, as far as there are topics for it."""
         if not isinstance(document.content.get("topics"), list):
             return
-        owner = company_bearing("app", self._index.with_owner("app", document.content))
-        named = [name for name in topics_in("app", document.content) if self._is_topic(name, owner)]
+        content = self._index.with_owner("app", document.content)
+        listed = (each for each in APPS.named(content) if each.pointer.startswith("/topics/"))
+        named = [*dict.fromkeys(each.title for each in listed if self._is_there(each))]
         attached = record.get("topics", [])
         if named != attached:
             yield "attached topics", (attached, named)
 
-    def _is_topic(self, name: str, company: str | None) -> bool:
-        """Whether there is a topic of that name, or will be by these files."""
-        given = {
-            title_of("topic", self._index.with_owner("topic", document.content))
-            for document in self._documents
-            if document.kind == "topic"
-        }
-        return self._index.find_by_title(
-            "topic", name, company
-        ) is not None or not given.isdisjoint(titles_meant("topic", name, company))
+    def _is_there(self, named: Named) -> bool:
+        """Whether what a reference means is there, or will be by these files."""
+        meant = FILES[named.kind].words_meant(named)
+        return bool(self._index.find_named(named)) or not self._given[named.kind].isdisjoint(meant)
+
+    @functools.cached_property
+    def _given(self) -> Mapping[str, set[Word]]:
+        given: dict[str, set[Word]] = {kind: set() for kind in FILE_KINDS}
+        for document in self._documents:
+            kind = document.kind or ""
+            given[kind] |= FILES[kind].by_words(self._index.with_owner(kind, document.content))
+        return given
+
+    def of_template(
+        self, document: Document, record: Record
+    ) -> Iterable[tuple[str, tuple[Any, Any]]]:
+        """Compare a run template; its application changed only where another one is meant."""
+        others = [
+            (named.pointer[1:], (record["app"], named.title))
+            for named in FILES["runtemplate"].named(document.content)
+            if named.pointer in ("/app", "/app_uuid")
+            and not APPS.is_meant(named, record["application"])
+        ]
+        return self.of_record(document, record, others)
+
+    def of_record(
+        self,
+        document: Document,
+        record: Record,
+        more: Iterable[tuple[str, tuple[Any, Any]]] = (),
+    ) -> Iterable[tuple[str, tuple[Any, Any]]]:
+        """Compare what a file says of a record; `more` differs besides."""
+        values, content = FILE_KINDS[document.kind or ""].values or "", document.content
+        apart = {*NOT_MEMBERS, values, "labels", "app", "app_uuid"}
+        for name, value in content.items():
+            if name not in apart and _plain(name, record.get(name)) != _plain(name, value):
+                yield name, (record.get(name), value)
+        yield from more
+        for name, value in content.get(values, {}).items():
+            before, after = record[values].get(name), None if value is None else to_text(value)
+            if before != after:
+                yield f"{values}.{name}", (before, after)
+        yield from _labels_compared(document, record)
 
     def deletions(self) -> list[Change]:
         """Return the deletions: what bears only the documents' labels, and none names or refers to.
@@ -178,9 +206,8 @@ class Planner:
     def _is_borne_by_companies(self, record_key: tuple[str, int]) -> bool:
         """Whether it goes last: what companies bear, and is none of theirs."""
         kind, number = record_key
-        if kind == "calendar":
-            return True
-        return kind == "topic" and owner_in(kind, self._index.records[kind][number]) is None
+        is_borne = any(each.kind == kind for each in KINDS["company"].references)
+        return is_borne and FILES[kind].owner(self._index.records[kind][number]) is None
 
     def _needed(self, gone: Sequence[tuple[str, int]]) -> Iterator[Fault]:
         going = frozenset(gone)
@@ -203,16 +230,15 @@ class Planner:
 
     def _in_order(self, gone: list[tuple[str, int]]) -> list[tuple[str, int]]:
         """Sort run templates after those that their actions start; others keep their places."""
-        records = self._index.records["runtemplate"]
-        templates = [number for kind, number in gone if kind == "runtemplate"]
-        ordered = iter(sort_by_references(templates, lambda number: records[number]))
-        return [(kind, next(ordered) if kind == "runtemplate" else number) for kind, number in gone]
+        ordered = {}
+        for kind, records in self._index.records.items():
+            numbers = [number for each, number in gone if each == kind]
+            ordered[kind] = iter(sort_by_references(kind, numbers, records.__getitem__))
+        return [(kind, next(ordered[kind])) for kind, _ in gone]
 
     def _owned(self) -> frozenset[str]:
-        labels = chain.from_iterable(
-            each.content.get("labels", ()) for each in self._documents if each.kind != "app"
-        )
-        owned = self._labels | frozenset(labels)
+        said = (FILES[each.kind or ""].labels(each.content) or () for each in self._documents)
+        owned = self._labels.union(*said)
         if not owned:
             message = "the files own nothing: say labels in them, or --label"
             raise InvalidInput([Fault("", "labels", message)], f"--prune: {message}")
@@ -236,25 +262,10 @@ class Planner:
         ]
 
 
-def _in_order(kind: str, documents: list[Document]) -> list[Document]:
-    return (
-        sort_by_references(documents, lambda document: document.content)
-        if kind == "runtemplate"
-        else documents
-    )
-
-
-def _compared(document: Document, record: Record) -> Iterable[tuple[str, tuple[Any, Any]]]:
-    kind, content = FILE_KINDS[document.kind or ""], document.content
-    apart = {*NOT_MEMBERS, kind.values, "labels", "app", "app_uuid"}
-    for name, value in content.items():
-        if name not in apart and _plain(name, record.get(name)) != _plain(name, value):
-            yield name, (record.get(name), value)
-    if kind.item == "runtemplate":
-        yield from _app_compared(content, record)
-    if kind.values:
-        yield from _values_compared(kind.values, content.get(kind.values, {}), record)
-    yield from _labels_compared(document, record)
+COMPARISONS: Mapping[
+    str, Callable[[Planner, Document, Record], Iterable[tuple[str, tuple[Any, Any]]]]
+] = {"app": Planner.of_app, "runtemplate": Planner.of_template}
+"""How records of a kind are compared, where it is not as others are."""
 
 
 def _plain(name: str, value: Any) -> Any:
@@ -271,25 +282,35 @@ def _plain(name: str, value: Any) -> Any:
     return value
 
 
-def _app_compared(content: Record, record: Record) -> Iterable[tuple[str, tuple[Any, Any]]]:
-    """Compare an application's reference; it changed only where it means another application."""
-    if not refers_to(content, record["application"]):
-        name = "app" if "app" in content else "app_uuid"
-        yield name, (record["app"], content[name])
-
-
-def _values_compared(
-    member: str, given: Record, record: Record
-) -> Iterable[tuple[str, tuple[Any, Any]]]:
-    for name, value in given.items():
-        before, after = record[member].get(name), None if value is None else to_text(value)
-        if before != after:
-            yield f"{member}.{name}", (before, after)
-
-
 def _labels_compared(document: Document, record: Record) -> Iterable[tuple[str, tuple[Any, Any]]]:
     wanted = document.labels
-    if wanted is None and document.kind != "app":
-        wanted = document.content.get("labels")
+    if wanted is None:
+        wanted = FILES[document.kind or ""].labels(document.content)
     if wanted is not None and sorted(wanted) != sorted(record["labels"]):
         yield "labels", (record["labels"], list(wanted))
+
+
+def sort_by_references(kind: str, items: Sequence[T], content_of: Callable[[T], Record]) -> list[T]:
+    """Sort items of a kind: each comes after those that its actions start."""
+    form = FILES[kind]
+    titled = {form.title(content_of(item)): content_of(item) for item in items}
+    launched: dict[tuple[Any, Any], list[str]] = {}
+    for title, content in titled.items():
+        launched.setdefault((content.get("company"), content.get("app")), []).append(title)
+
+    def started(content: Record) -> Iterable[str]:
+        for named in form.started(content):
+            if named.kind == kind:
+                yield named.title
+            else:
+                yield from launched.get((content.get("company"), named.title), ())
+
+    graph = {
+        title: [each for each in started(content) if each in titled and each != title]
+        for title, content in titled.items()
+    }
+    try:
+        place = {title: at for at, title in enumerate(TopologicalSorter(graph).static_order())}
+    except CycleError:
+        return list(items)  # the service shows the way round
+    return sorted(items, key=lambda item: place[form.title(content_of(item))])

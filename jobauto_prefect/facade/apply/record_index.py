@@ -1,29 +1,13 @@
 """The records there are, as files would say them."""
 
 import functools
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from jobauto_prefect.definitions.kinds import FILE_KINDS
 from jobauto_prefect.facade.apply.action_references import MODES, to_file_actions
-from jobauto_prefect.facade.apply.record_kinds import (
-    OWNED,
-    Key,
-    Record,
-    bare_title,
-    calendars_in,
-    company_bearing,
-    company_referring,
-    key_of,
-    matching_apps,
-    owner_in,
-    reference_in,
-    says_owner,
-    title_of,
-    titles_listed,
-    titles_meant,
-    topics_in,
-)
+from jobauto_prefect.facade.apply.record_kinds import FILES, Key, Named, Record, Word
 
 
 class RecordIndex:
@@ -43,26 +27,13 @@ class RecordIndex:
         self.extra_env = extra_env
         self.timezone = timezone
         self._ids: dict[str, dict[Key, int]] = {}
+        self._of_uuid: dict[str, dict[str, int]] = {}
         self._titles: dict[str, dict[int, str]] = {}
-        self._of_title: dict[str, dict[str, int]] = {}
+        self._of_word: dict[str, dict[Word, list[int]]] = {}
+        self._of_bare_title: dict[str, dict[str, dict[str | None, int]]] = {}
         self.records: dict[str, dict[int, Record]] = {}
         for kind in FILE_KINDS:
-            given = listed.get(kind, {})
-            records = {
-                number: self._as_file(kind, record)
-                for number, record in given.items()
-                # A rule by which another company hears of events is that company's.
-                if kind != "eventrule" or record["runtemplate_id"] in self.records["runtemplate"]
-            }
-            self.records[kind] = records
-            self._ids[kind] = {
-                key_of(kind, records[number]): number for number in sorted(records, reverse=True)
-            }
-            self._titles[kind] = {
-                number: title_of(kind, record) for number, record in records.items()
-            }
-            titles = sorted(self._titles[kind].items(), reverse=True)
-            self._of_title[kind] = {title: number for number, title in titles}
+            self._add(kind, listed.get(kind, {}))
         templates = self.records["runtemplate"].items()
         self.records["runtemplate"] = {
             number: {
@@ -72,86 +43,113 @@ class RecordIndex:
             for number, template in templates
         }
 
-    def _as_file(self, kind: str, record: Record) -> Record:
+    def _add(self, kind: str, listed: Mapping[int, Record]) -> None:
+        """Add the records of a kind; those it refers to are there already."""
+        form = FILES[kind]
+        as_file = {number: self._as_file(kind, record) for number, record in listed.items()}
+        records = {number: record for number, record in as_file.items() if record is not None}
+        self.records[kind] = records
+        self._titles[kind] = {number: form.title(record) for number, record in records.items()}
+        self._ids[kind] = {}
+        self._of_uuid[kind] = {}
+        self._of_word[kind] = defaultdict(list)
+        self._of_bare_title[kind] = defaultdict(dict)
+        for number, record in sorted(records.items()):  # of several the first by id counts
+            self._ids[kind].setdefault(form.key(record), number)
+            if uuid := str(record.get("uuid") or "").lower():
+                self._of_uuid[kind].setdefault(uuid, number)
+            for word in form.by_words(record):
+                self._of_word[kind][word].append(number)
+            owners = self._of_bare_title[kind][form.bare_title(record)]
+            owners.setdefault(form.owner(record), number)
+
+    def _as_file(self, kind: str, record: Record) -> Record | None:
         """Return a record with its references by natural key, beside the fields there are.
 
-        Kinds before its own are known already.
+        None: it is another company's affair.
         """
         names: dict[str, Any] = {
             name: self._called(reference.kind, record[reference.field])
             for name, reference in FILE_KINDS[kind].named_in_files.items()
         }
-        if kind == "eventrule":
-            source = self.records["eventsource"].get(record["event_source_id"] or 0, {})
-            if source.get("company") not in (None, company_referring(kind, names)):
-                names["event_source"] = title_of("eventsource", source)
         for name, other in FILE_KINDS[kind].lists.items():
             titles = self._titles[other]
             names[name] = [
                 titles.get(record_id, "/").partition("/")[2] for record_id in record[name]
             ]
-            names[f"{name}_ids"] = record[name]
-        if kind == "credential_type":
-            names |= record["translations"]
-        if kind == "runtemplate":  # which texts mean its application, only the application tells
-            names["application"] = self.records["app"].get(record["app_id"], {"name": ""})
+        if kind in NAMES:
+            more = NAMES[kind](self, record, names)
+            if more is None:
+                return None
+            names |= more
         if "notices" in record:
             names["notices"] = _without_addresses(record["notices"])
         return {**record, **names}
 
+    def names_of_rule(self, record: Record, names: Record) -> Record | None:
+        """Name another company's source with that company.
+
+        A rule by which another company hears of events is that company's.
+        """
+        if record["runtemplate_id"] not in self.records["runtemplate"]:
+            return None
+        source_id = record["event_source_id"] or 0
+        owner = self.records["eventsource"].get(source_id, {}).get("company")
+        if owner in (None, FILES["eventrule"].company(names)):
+            return {}
+        return {"event_source": self.title("eventsource", source_id)}
+
+    def names_of_template(self, record: Record, _names: Record) -> Record:
+        """Add its application: which texts mean it, only the application tells."""
+        return {"application": self.records["app"].get(record["app_id"], {"name": ""})}
+
+    def names_of_type(self, record: Record, _names: Record) -> Record:
+        """Name what files say in a field for each language."""
+        translations: Record = record["translations"]
+        return translations
+
     def _called(self, kind: str, number: int | None) -> str | None:
         """Return how records of the same company refer to a record; None: it is not known."""
         record = self.records[kind].get(number or 0)
-        return bare_title(kind, record) if record else None
+        return FILES[kind].bare_title(record) if record else None
 
     def id_of(self, kind: str, content: Record) -> int | None:
         """Return the id of the record that a file's content is about; None: there is none yet."""
-        if kind not in OWNED:
-            return self._ids[kind].get(key_of(kind, content))
+        form = FILES[kind]
+        if not form.is_shared:
+            return self._ids[kind].get(form.key(content))
         uuid = str(content.get("uuid") or "").lower()
-        of_uuid = (
-            number
-            for number, record in sorted(self.records[kind].items())
-            if uuid and str(record.get("uuid") or "").lower() == uuid
-        )
-        by_uuid = next(of_uuid, None)
-        return (
-            by_uuid
-            if by_uuid is not None or (kind == "app" and uuid)
-            else self._named(kind, content)
-        )
-
-    def _named(self, kind: str, content: Record) -> int | None:
-        """Return the id of a file's record by its title and the owner the file says.
-
-        Without an owner the shared one's, else that of the only one. None: there is none, or there
-        are several of companies.
-        """
-        title = bare_title(kind, content)
-        owners = {
-            number: owner_in(kind, record)
-            for number, record in sorted(self.records[kind].items(), reverse=True)
-            if bare_title(kind, record) == title
-        }
-        by_owner = {owner: number for number, owner in owners.items()}  # the first by id stays
-        if says_owner(kind, content):
-            return by_owner.get(owner_in(kind, content))
-        return by_owner.get(None, next(iter(by_owner.values())) if len(by_owner) == 1 else None)
+        by_uuid = self._of_uuid[kind].get(uuid)
+        if by_uuid is not None or (uuid and form.knows_new_by_uuid):
+            return by_uuid
+        owners = self._of_bare_title[kind].get(form.bare_title(content), {})
+        if form.says_owner(content):
+            return owners.get(form.owner(content))
+        # Without an owner it is the shared one's, else the only one's.
+        return owners.get(None, next(iter(owners.values())) if len(owners) == 1 else None)
 
     def with_owner(self, kind: str, content: Record) -> Record:
         """Return a file's content with its company to be: an owner that is not said stays."""
-        if kind not in OWNED or says_owner(kind, content):
+        if not FILES[kind].is_shared or FILES[kind].says_owner(content):
             return content
         number = self.id_of(kind, content)
-        owner = None if number is None else owner_in(kind, self.records[kind][number])
+        owner = None if number is None else FILES[kind].owner(self.records[kind][number])
         return {**content, "company": owner}
 
-    def find_by_title(self, kind: str, title: str, company: str | None = None) -> int | None:
-        """Return the id of the record that a reference in a company's record means; None: none."""
-        for wanted in titles_meant(kind, title, company):
-            if (number := self._of_title[kind].get(wanted)) is not None:
-                return number
-        return None
+    def find_by_title(self, kind: str, title: str) -> int | None:
+        """Return the id of the record of a kind but applications by its title; None: none."""
+        return next(iter(self.find_all(kind, title)), None)
+
+    def find_named(self, named: Named) -> Sequence[int]:
+        """Return the ids of the records that a reference may mean: of applications, several."""
+        for word in FILES[named.kind].words_meant(named):
+            if numbers := self.find_all(named.kind, word):
+                return numbers
+        return ()
+
+    def find_all(self, kind: str, word: Word) -> Sequence[int]:
+        """Return the ids of the records of a kind that are meant by a word."""
+        return self._of_word[kind].get(word, ())
 
     def find_by_word(self, kind: str, word: str) -> int | None:
         """Return the id of the record that has this title, or is the only one without the company.
@@ -159,12 +157,10 @@ class RecordIndex:
         None: there is none, or several.
         """
         by_title = self.find_by_title(kind, word)
-        bare = [
-            number
-            for number, record in self.records[kind].items()
-            if bare_title(kind, record) == word
-        ]
-        return by_title if by_title is not None or len(bare) != 1 else bare[0]
+        if by_title is not None:
+            return by_title
+        bare = [*self._of_bare_title[kind].get(word, {}).values()]
+        return bare[0] if len(bare) == 1 else None
 
     def titles(self, kind: str) -> Iterable[str]:
         """Return how people call the records of a kind."""
@@ -176,26 +172,8 @@ class RecordIndex:
 
     def references_of(self, kind: str, content: Record) -> Iterator[tuple[str, int]]:
         """Yield the kinds and ids of the known records that a file's content refers to."""
-        for name, reference in FILE_KINDS[kind].named_in_files.items():
-            title = reference_in(kind, name, content)
-            if reference.kind == "app":
-                apps = self.records["app"].values()
-                yield from (("app", app["id"]) for app in matching_apps(content, apps))
-            elif title is not None:
-                number = self.find_by_title(reference.kind, title, company_referring(kind, content))
-                if number is not None:
-                    yield reference.kind, number
-        for member, other in FILE_KINDS[kind].lists.items():
-            numbers = (self.find_by_title(other, title) for title in titles_listed(member, content))
-            yield from ((other, number) for number in numbers if number is not None)
-        for name in topics_in(kind, content):
-            number = self.find_by_title("topic", name, company_bearing(kind, content))
-            if number is not None:
-                yield "topic", number
-        for name in calendars_in(kind, content):
-            number = self.find_by_title("calendar", name)
-            if number is not None:
-                yield "calendar", number
+        for named in FILES[kind].named(content):
+            yield from ((named.kind, number) for number in self.find_named(named))
 
     def dependents(self, kind: str, number: int) -> Sequence[tuple[str, int]]:
         """Return the kinds and ids of the records that refer to one."""
@@ -203,34 +181,27 @@ class RecordIndex:
 
     @functools.cached_property
     def _dependents(self) -> Mapping[tuple[str, int | None], list[tuple[str, int]]]:
-        found: dict[tuple[str, int | None], list[tuple[str, int]]] = {}
-        for other, described in FILE_KINDS.items():
-            for one_id, record in self.records[other].items():
-                referred = {
-                    *(
-                        (each.kind, record[each.field])
-                        for each in described.named_in_files.values()
-                    ),
-                    *(
-                        (named, number)
-                        for member, named in described.lists.items()
-                        for number in record[f"{member}_ids"]
-                    ),
-                    *(("topic", number) for number in self._borne(other, record)),
-                    *(
-                        ("calendar", self.find_by_title("calendar", name))
-                        for name in calendars_in(other, record)
-                    ),
-                }
-                for each in referred:
-                    found.setdefault(each, []).append((other, one_id))
+        found: dict[tuple[str, int | None], list[tuple[str, int]]] = defaultdict(list)
+        for other, form in FILES.items():
+            for number, record in self.records[other].items():
+                referred: set[tuple[str, int | None]] = set()
+                for each in form.words.references:
+                    if each.many:
+                        for named in form.listed(each, record):
+                            referred |= {(each.kind, one) for one in self.find_named(named)}
+                    else:
+                        referred.add((each.kind, record[each.field]))
+                for key in referred:
+                    found[key].append((other, number))
         return found
 
-    def _borne(self, kind: str, record: Record) -> Iterator[int | None]:
-        """Yield the ids of the topics that a record bears; None for a topic that is not known."""
-        company = company_bearing(kind, record) if FILE_KINDS[kind].refers_to("topic") else None
-        for name in topics_in(kind, record):
-            yield self.find_by_title("topic", name, company)
+
+NAMES: Mapping[str, Callable[[RecordIndex, Record, Record], Record | None]] = {
+    "credential_type": RecordIndex.names_of_type,
+    "eventrule": RecordIndex.names_of_rule,
+    "runtemplate": RecordIndex.names_of_template,
+}
+"""What files name of records of a kind, beside what these refer to."""
 
 
 def with_references(kinds: Iterable[str]) -> set[str]:

@@ -1,25 +1,223 @@
-"""The kinds of record that files hold: what they are known by, and what they refer to."""
+"""The kinds of record that files hold: what they are known by, and what they name."""
 
 import re
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Hashable, Iterator, Mapping
+from typing import Any, NamedTuple
 
-from jobauto_prefect.definitions.kinds import FILE_KINDS
+from jobauto_prefect.definitions.kinds import FILE_KINDS, Kind, Reference
+from jobauto_prefect.definitions.validation.record_files import record_schema
+from jobauto_prefect.facade.apply.action_references import references
 
 Record = Mapping[str, Any]
 Key = tuple[str | None, ...]
+Word = Hashable
+"""What references may mean a record by: its title, for applications more."""
 
 NOT_MEMBERS = ("$schema", "kind")
 """What a file says of itself, not of its record."""
 
-
-OWNED = tuple(item for item, kind in FILE_KINDS.items() if kind.owner == "shared")
-"""Kinds whose records are shared, or belong to the company that they say."""
-
 SLUG = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 
-DEFAULTS: Mapping[str, Any] = {"operation": "any", "on": "success"}
-"""Fields of natural keys that a file may leave out."""
+
+class Named(NamedTuple):
+    """A record that another one names: where in its file, and the company whose are meant first."""
+
+    pointer: str
+    kind: str
+    title: str
+    company: str | None
+
+
+class FileKind:
+    """A kind of record as files have it; what one kind alone needs is a method of its subclass."""
+
+    knows_new_by_uuid = False
+    """Whether a UUID that nothing has is that of a new record, whatever it is called."""
+
+    def __init__(self, kind: Kind) -> None:
+        self.words = kind
+        self.is_shared = kind.owner == "shared"
+
+    def key(self, content: Record) -> Key:
+        """Return what a record is known by, from the fields as files have them."""
+        properties = record_schema(self.words.item)["properties"]
+        return tuple(
+            content.get(name) or properties[name].get("default") for name in self.words.key
+        )
+
+    def title(self, content: Record) -> str:
+        """Return how people call a record."""
+        return "/".join(str(part) for part in self.key(content) if part is not None)
+
+    def bare_title(self, content: Record) -> str:
+        """Return the title without the company: as records of the same company name it."""
+        return str(content[self.words.key[-1]]) if self.is_shared else self.title(content)
+
+    def by_words(self, content: Record) -> set[Word]:
+        """Return all that references may mean a record by."""
+        return {self.title(content)}
+
+    def words_meant(self, named: Named) -> list[Word]:
+        """Return what a reference to such a record may mean: the company's own first."""
+        if self.is_shared and named.company:
+            return [f"{named.company}/{named.title}", named.title]
+        return [named.title]
+
+    def says_owner(self, content: Record) -> bool:
+        """Whether a file says whose its record is."""
+        return "company" in content
+
+    def owner(self, content: Record) -> str | None:
+        """Return the company whose a record is by its file; None: everybody's, or not said."""
+        return content["company"] if self.says_owner(content) else None
+
+    def company(self, content: Record) -> str | None:
+        """Return the company whose records a record's references mean first; None: shared ones."""
+        return self.owner(content)
+
+    def labels(self, content: Record, /) -> Any:
+        """Return the labels that a file says; None: none."""
+        return content.get("labels")
+
+    def named(self, content: Record) -> Iterator[Named]:
+        """Yield the records that one names, but for what its actions start."""
+        company = self.company(content)
+        for reference in self.words.references:
+            if reference.many:
+                yield from self.listed(reference, content)
+            elif (title := self._title_named(reference.by, content)) is not None:
+                yield Named(f"/{reference.by}", reference.kind, title, company)
+
+    def _title_named(self, member: str, content: Record) -> str | None:
+        title: str | None = (
+            self.owner(content) if self.is_shared and member == "company" else content.get(member)
+        )
+        return title
+
+    def listed(self, reference: Reference, content: Record) -> Iterator[Named]:
+        """Yield the records that a field lists: those of companies only are the record's own's."""
+        titles, company = content.get(reference.field), self.company(content)
+        if isinstance(titles, list) and all(isinstance(title, str) for title in titles):
+            own = f"{company}/" if FILE_KINDS[reference.kind].owner == "company" else ""
+            for place, title in enumerate(titles):
+                pointer = f"/{reference.field}/{place}"
+                yield Named(pointer, reference.kind, f"{own}{title}", company)
+
+    def started(self, _content: Record, /) -> Iterator[Named]:
+        """Yield what the actions of a record start."""
+        return iter(())
+
+
+class Applications(FileKind):
+    """A definition is its file: it may have any key of its own, and a name in any language."""
+
+    knows_new_by_uuid = True
+
+    def key(self, content: Record) -> Key:
+        uuid = str(content.get("uuid") or "").lower()
+        return (uuid,) if uuid else (self.owner(content), self.title(content))
+
+    def title(self, content: Record) -> str:
+        return str(localized(content["name"]))
+
+    def bare_title(self, content: Record) -> str:
+        return self.title(content)
+
+    def by_words(self, content: Record) -> set[Word]:
+        owner = self.owner(content)
+        return {(owner, *name) for name in self._names(content)}
+
+    def words_meant(self, named: Named) -> list[Word]:
+        return [(owner, *self._name(named)) for owner in dict.fromkeys((named.company, None))]
+
+    def is_meant(self, named: Named, content: Record) -> bool:
+        """Whether a reference is to an application, whosever it is."""
+        return self._name(named) in self._names(content)
+
+    def _names(self, content: Record) -> set[tuple[str, str]]:
+        name, uuid = content["name"], str(content.get("uuid") or "").lower()
+        names = {
+            ("name", each) for each in (name.values() if isinstance(name, Mapping) else (name,))
+        }
+        return names | {("uuid", uuid)} if uuid else names
+
+    def _name(self, named: Named) -> tuple[str, str]:
+        is_uuid = named.pointer == "/app_uuid"
+        return ("uuid", named.title.lower()) if is_uuid else ("name", named.title)
+
+    def says_owner(self, content: Record) -> bool:
+        if "company" not in content:
+            return False
+        company = content["company"]
+        return company is None or bool(SLUG.fullmatch(str(company)))
+
+    def labels(self, _content: Record, /) -> Any:
+        return None
+
+    def definition(self, content: Record) -> dict[str, Any]:
+        """Return the definition, without what its file says of its owner."""
+        apart = ("company",) if self.says_owner(content) else ()
+        return {name: value for name, value in content.items() if name not in apart}
+
+
+class Companies(FileKind):
+    """A company's references mean its own records first."""
+
+    def company(self, content: Record) -> str | None:
+        slug: str = content["slug"]
+        return slug
+
+
+class RunTemplates(FileKind):
+    """A run template may name its application by UUID, and its actions start records."""
+
+    def named(self, content: Record) -> Iterator[Named]:
+        yield from super().named(content)
+        if "app_uuid" in content:
+            yield Named("/app_uuid", "app", content["app_uuid"], content["company"])
+
+    def _title_named(self, member: str, content: Record) -> str | None:
+        is_by_uuid = member == "app" and "app_uuid" in content
+        return None if is_by_uuid else super()._title_named(member, content)
+
+    def started(self, content: Record, /) -> Iterator[Named]:
+        for pointer, kind, title in references(content):
+            yield Named(pointer, kind, title, content["company"])
+
+
+class EventRules(FileKind):
+    """A rule belongs to the company of the run template that it starts."""
+
+    def key(self, content: Record) -> Key:
+        if content.get("event_source"):
+            own = f"{self.company(content)}/"
+            content = {**content, "event_source": str(content["event_source"]).removeprefix(own)}
+        return super().key(content)
+
+    def title(self, content: Record) -> str:
+        """Return what starts it, and what it starts."""
+        if content.get("event_source"):
+            changes = f"{content.get('evidence') or 'anything'} {content.get('operation', 'any')}"
+            trigger = f"{content['event_source']} {changes}"
+        else:
+            trigger = f"{content.get('runtemplate_source')} {content.get('on', 'success')}"
+        return f"{trigger} → {content['runtemplate']}"
+
+    def company(self, content: Record) -> str | None:
+        return str(content.get("runtemplate") or "").partition("/")[0] or None
+
+
+APPS = Applications(FILE_KINDS["app"])
+OF_THEIR_OWN: Mapping[str, type[FileKind]] = {
+    "company": Companies,
+    "runtemplate": RunTemplates,
+    "eventrule": EventRules,
+}
+FILES: Mapping[str, FileKind] = {
+    item: APPS if kind is APPS.words else OF_THEIR_OWN.get(item, FileKind)(kind)
+    for item, kind in FILE_KINDS.items()
+}
+"""By the name of the kind, in the order of writing."""
 
 
 def localized(value: Any) -> Any:
@@ -27,126 +225,3 @@ def localized(value: Any) -> Any:
     if isinstance(value, Mapping) and value:
         return value.get("en", next(iter(value.values())))
     return value
-
-
-def key_of(kind: str, content: Record) -> Key:
-    """Return what a record is known by, from the fields as files have them."""
-    if kind == "app":
-        uuid = str(content.get("uuid") or "").lower()
-        return (uuid,) if uuid else (owner_in(kind, content), str(localized(content["name"])))
-    if kind == "eventrule" and content.get("event_source"):
-        own = f"{company_referring(kind, content)}/"
-        content = {**content, "event_source": str(content["event_source"]).removeprefix(own)}
-    return tuple(content.get(name) or DEFAULTS.get(name) for name in FILE_KINDS[kind].key)
-
-
-def title_of(kind: str, content: Record) -> str:
-    """Return how people call a record; so do references in files, except those to applications."""
-    if kind == "app":
-        return str(localized(content["name"]))
-    if kind == "eventrule":
-        return f"{_trigger(content)} → {content['runtemplate']}"
-    return "/".join(str(part) for part in key_of(kind, content) if part is not None)
-
-
-def bare_title(kind: str, content: Record) -> str:
-    """Return the title without the company: as records of the same company refer to it."""
-    if kind in OWNED and kind != "app":
-        return str(content[FILE_KINDS[kind].key[-1]])
-    return title_of(kind, content)
-
-
-def titles_meant(kind: str, title: str, company: str | None) -> list[str]:
-    """Return the titles a reference in a company's record may mean: the company's own first."""
-    return [f"{company}/{title}", title] if kind in OWNED and company else [title]
-
-
-def says_owner(kind: str, content: Record) -> bool:
-    """Whether a file says whose its record is; a definition may have such a key of its own."""
-    if "company" not in content:
-        return False
-    company = content["company"]
-    return kind != "app" or company is None or bool(SLUG.fullmatch(str(company)))
-
-
-def owner_in(kind: str, content: Record) -> str | None:
-    """Return the company whose a record is by its file; None: everybody's, or it says nothing."""
-    return content["company"] if says_owner(kind, content) else None
-
-
-def definition_in(content: Record) -> dict[str, Any]:
-    """Return an application's definition, without what its file says of its owner."""
-    apart = ("company",) if says_owner("app", content) else ()
-    return {name: value for name, value in content.items() if name not in apart}
-
-
-def reference_in(kind: str, name: str, content: Record) -> str | None:
-    """Return the title by which a record refers to another one; None: it does not."""
-    if kind in OWNED and name == "company":
-        return owner_in(kind, content)
-    title: str | None = content.get(name)
-    return title
-
-
-def company_referring(kind: str, content: Record) -> str | None:
-    """Return the company whose records a record's references mean first: that of its jobs."""
-    if kind == "eventrule":
-        return str(content.get("runtemplate") or "").partition("/")[0] or None
-    company: str | None = content.get("company")
-    return company
-
-
-def titles_listed(member: str, content: Record) -> list[str]:
-    """Return how people call the records of its company that a record lists in a field."""
-    return [f"{content['company']}/{name}" for name in content.get(member) or ()]
-
-
-def topics_in(kind: str, content: Record) -> list[str]:
-    """Return the topics that a file attaches to its record; in a definition a list of texts."""
-    named = content.get("topics") if FILE_KINDS[kind].refers_to("topic") else None
-    is_list = isinstance(named, list) and all(isinstance(name, str) for name in named)
-    return list(dict.fromkeys(named or ())) if is_list else []
-
-
-def calendars_in(kind: str, content: Record) -> list[str]:
-    """Return the calendars that a file names."""
-    named = content.get("calendars") if FILE_KINDS[kind].refers_to("calendar") else None
-    return [name for name in named or () if isinstance(name, str)]
-
-
-def company_bearing(kind: str, content: Record) -> str | None:
-    """Return the company whose topics a record bears beside the shared; None: only shared ones."""
-    slug: str | None = content["slug"] if kind == "company" else content.get("company")
-    return owner_in(kind, content) if kind == "app" else slug
-
-
-def _trigger(rule: Record) -> str:
-    if rule.get("event_source"):
-        changes = f"{rule.get('evidence') or 'anything'} {rule.get('operation', 'any')}"
-        return f"{rule['event_source']} {changes}"
-    return f"{rule.get('runtemplate_source')} {rule.get('on', 'success')}"
-
-
-def matching_apps(template: Record, apps: Iterable[Record]) -> list[Record]:
-    """Return the applications a template may mean by a reference: its company's, else shared."""
-    apps_meant = [
-        app
-        for app in apps
-        if refers_to(template, app) and owner_in("app", app) in (None, template.get("company"))
-    ]
-    return [app for app in apps_meant if owner_in("app", app)] or apps_meant
-
-
-def app_words(app: Record) -> set[str]:
-    """Return the texts, in small letters, by which templates may refer to an application."""
-    name = app["name"]
-    names = name.values() if isinstance(name, Mapping) else (name,)
-    return {str(word).lower() for word in (*names, app.get("uuid") or "")}
-
-
-def refers_to(template: Record, app: Record) -> bool:
-    """Whether a template's reference, by name or UUID, is to this application."""
-    if "app_uuid" in template:
-        return bool(str(app.get("uuid") or "").lower() == template["app_uuid"].lower())
-    name = app["name"]
-    return template.get("app") in (name.values() if isinstance(name, Mapping) else (name,))

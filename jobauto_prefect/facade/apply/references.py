@@ -2,21 +2,10 @@
 
 from typing import Any
 
-from jobauto_prefect.definitions.kinds import FILE_KINDS
 from jobauto_prefect.facade.apply.action_references import MODES, to_field_actions
 from jobauto_prefect.facade.apply.documents import Document
 from jobauto_prefect.facade.apply.record_index import RecordIndex
-from jobauto_prefect.facade.apply.record_kinds import (
-    NOT_MEMBERS,
-    OWNED,
-    Record,
-    company_referring,
-    matching_apps,
-    owner_in,
-    says_owner,
-    title_of,
-    titles_meant,
-)
+from jobauto_prefect.facade.apply.record_kinds import FILES, NOT_MEMBERS, Named, Word
 
 
 class ReferenceResolver:
@@ -24,63 +13,47 @@ class ReferenceResolver:
 
     def __init__(self, index: RecordIndex) -> None:
         self._index = index
-        self._written: dict[tuple[str, str], int] = {}
-        self._apps: dict[int, Record] = dict(index.records["app"])
+        self._written: dict[tuple[str, Word], int] = {}
 
     def note(self, document: Document, number: int) -> None:
         """Note that the record of a document is there now, under this id."""
         kind = document.kind or ""
         content = self._index.with_owner(kind, document.content)
-        self._written[kind, title_of(kind, content)] = number
-        if kind == "app":
-            self._apps[number] = {**content, "id": number, "company": owner_in("app", content)}
+        for word in FILES[kind].by_words(content):
+            self._written[kind, word] = number
 
     def members(self, document: Document) -> dict[str, Any]:
         """Return the fields of a document that is no definition, with ids in place of names."""
-        content = document.content
-        apart = {*NOT_MEMBERS, "app_uuid", *FILE_KINDS[document.kind or ""].named_in_files}
+        content, form = document.content, FILES[document.kind or ""]
+        by_name = form.words.named_in_files
+        apart = {*NOT_MEMBERS, "app_uuid", *by_name}
         members = {name: value for name, value in content.items() if name not in apart}
         if document.labels is not None:
             members["labels"] = list(document.labels)
-        for name, reference in FILE_KINDS[document.kind or ""].named_in_files.items():
-            if reference.kind == "app":
-                members[reference.field] = self._app(content)
-            elif content.get(name) is not None:
-                members[reference.field] = self._id(
-                    reference.kind,
-                    content[name],
-                    company_referring(document.kind or "", content),
-                )
-        if document.kind in OWNED and says_owner(document.kind, content):
+        for named in form.named(content):
+            member = "app" if named.pointer == "/app_uuid" else named.pointer[1:]
+            if member in by_name:
+                members[by_name[member].field] = self._id(named)
+        if form.is_shared and form.says_owner(content):
             members.setdefault("company_id", None)
-        named = {mode: content[mode] for mode in MODES if mode in content}
+        started = {(each.kind, each.title): self._id(each) for each in form.started(content)}
 
         def number(kind: str, title: str) -> int | None:
-            app = {"app": title, "company": content["company"]}
-            return self._app(app) if kind == "app" else self._id(kind, title)
+            return started[kind, title]
 
         return members | {
-            mode: to_field_actions(actions, number) for mode, actions in named.items()
+            mode: to_field_actions(content[mode], number) for mode in MODES if mode in content
         }
 
     def company_of(self, document: Document) -> int | None:
         """Return the id of the company whose a definition is, as its file says; None: nobody's."""
-        return self._id("company", owner_in("app", document.content))
+        owner = FILES["app"].owner(document.content)
+        return None if owner is None else self._id(Named("/company", "company", owner, None))
 
-    def _app(self, content: Record) -> int | None:
-        """Return the id of the application that a content refers to; None: there is none.
-
-        The service knows names in its own language only; a file may use any.
-        """
-        matching = matching_apps(content, self._apps.values())
-        return matching[0]["id"] if matching else None
-
-    def _id(self, kind: str, title: str | None, company: str | None = None) -> int | None:
-        if title is None:
-            return None
-        for wanted in titles_meant(kind, title, company):
-            written = self._written.get((kind, wanted))
-            record_id = written if written is not None else self._index.find_by_title(kind, wanted)
-            if record_id is not None:
-                return record_id
-        return None
+    def _id(self, named: Named) -> int | None:
+        """Return the id of what a reference means; None: it is not there."""
+        for word in FILES[named.kind].words_meant(named):
+            written = self._written.get((named.kind, word))
+            if written is not None:
+                return written
+        return next(iter(self._index.find_named(named)), None)

@@ -1,5 +1,6 @@
 """What is wrong with the records of files together, and with regard to what is there."""
 
+from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -16,24 +17,9 @@ from jobauto_prefect.definitions.records.credentials import (
 from jobauto_prefect.definitions.records.source_addresses import changed_address_fields
 from jobauto_prefect.definitions.records.value_rules import ValueRules
 from jobauto_prefect.errors import Fault, InvalidInput
-from jobauto_prefect.facade.apply.action_references import references
 from jobauto_prefect.facade.apply.documents import Document
 from jobauto_prefect.facade.apply.record_index import RecordIndex
-from jobauto_prefect.facade.apply.record_kinds import (
-    Key,
-    Record,
-    calendars_in,
-    company_bearing,
-    company_referring,
-    key_of,
-    matching_apps,
-    owner_in,
-    reference_in,
-    title_of,
-    titles_listed,
-    titles_meant,
-    topics_in,
-)
+from jobauto_prefect.facade.apply.record_kinds import APPS, FILES, Key, Named, Record, Word
 from jobauto_prefect.facade.apply.refusals import Refusals
 from jobauto_prefect.facade.http.errors import MOST_TOLD
 from jobauto_prefect.wording import pluralize
@@ -69,16 +55,16 @@ class Validator:
         self._secrets = secrets
         self._refused = refused or Refusals()
         self._documents = documents
-        self._given: dict[str, dict[str, Record]] = {kind: {} for kind in FILE_KINDS}
+        self._given: dict[str, list[Record]] = {kind: [] for kind in FILES}
+        self._of_word: dict[tuple[str, Word], list[Record]] = defaultdict(list)
+        self._replaced: set[tuple[str, int | None]] = set()
         for each in documents:
             kind = each.kind or ""
             content = index.with_owner(kind, each.content)
-            self._given[kind].setdefault(title_of(kind, content), content)
-        apps = (each.content for each in documents if each.kind == "app")
-        given = [index.with_owner("app", content) for content in apps]
-        replaced = {index.id_of("app", content) for content in given}
-        others = (app for number, app in index.records["app"].items() if number not in replaced)
-        self._apps = [*given, *others]
+            self._given[kind].append(content)
+            self._replaced.add((kind, index.id_of(kind, content)))
+            for word in FILES[kind].by_words(content):
+                self._of_word[kind, word].append(content)
         self._definitions: dict[int, Definition] = {}
         self._waits = False
 
@@ -96,8 +82,6 @@ class Validator:
             faults = [
                 *self._repeated(document, seen),
                 *self._references(document),
-                *self._topics(document),
-                *self._calendars(document),
                 *(look(self, document.content) if look else ()),
             ]
             yield document, faults, self._waits
@@ -106,47 +90,24 @@ class Validator:
         self, document: Document, seen: dict[tuple[str, Key], Document]
     ) -> Iterator[Fault]:
         kind = document.kind or ""
-        key = kind, key_of(kind, self._index.with_owner(kind, document.content))
+        key = kind, FILES[kind].key(self._index.with_owner(kind, document.content))
         if key in seen:
             message = f"is there twice, first in {seen[key].file}"
             yield Fault("", "duplicate", message)
         seen.setdefault(key, document)
 
     def _references(self, document: Document) -> Iterator[Fault]:
-        """Check all references but those to applications."""
-        for name, reference in FILE_KINDS[document.kind or ""].named_in_files.items():
-            title = reference_in(document.kind or "", name, document.content)
-            if reference.kind == "app" or title is None:
-                continue
-            company = company_referring(document.kind or "", document.content)
-            if self._is_missing(reference.kind, title, company):
-                yield Fault(
-                    f"/{name}",
-                    "reference",
-                    f"there is no {FILE_KINDS[reference.kind].noun} {title!r}",
-                )
-
-    def _topics(self, document: Document) -> Iterator[Fault]:
-        """Check the topics of a record; a definition may list words that are none."""
-        kind = document.kind or ""
-        company = company_bearing(kind, document.content)
-        for place, name in enumerate(topics_in(kind, document.content)):
-            if kind != "app" and self._is_missing("topic", name, company):
-                yield Fault(f"/topics/{place}", "reference", f"there is no topic {name!r}")
-
-    def _calendars(self, document: Document) -> Iterator[Fault]:
-        for place, name in enumerate(calendars_in(document.kind or "", document.content)):
-            if self._is_missing("calendar", name, None):
-                yield Fault(f"/calendars/{place}", "reference", f"there is no calendar {name!r}")
-
-    def _actions(self, content: Record) -> Iterator[Fault]:
-        """Check that what the actions of a run template start is there, or in the files."""
-        for pointer, kind, title in references(content):
-            missing = kind != "app" and self._is_missing(kind, title, None)
-            if kind == "app":
-                missing = self._is_app_missing({"app": title, "company": content["company"]})
-            if missing:
-                yield Fault(pointer, "reference", f"there is no {FILE_KINDS[kind].noun} {title!r}")
+        """Check that what a record names is there, or in the files."""
+        form = FILES[document.kind or ""]
+        for named in (*form.named(document.content), *form.started(document.content)):
+            # The topics that a definition lists may be words that are none.
+            is_word = form is APPS and named.pointer.startswith("/topics/")
+            if not is_word and not self._meant(named):
+                if self._refused.may_be(named):
+                    self._waits = True
+                else:
+                    message = f"there is no {FILE_KINDS[named.kind].noun} {named.title!r}"
+                    yield Fault(named.pointer, "reference", message)
 
     def of_company(self, content: Record) -> Iterable[Fault]:
         """Check a company: its zone, and values that all applications may be given."""
@@ -154,34 +115,33 @@ class Validator:
         values = content.get("env", {})
         yield from ValueRules().faults(self._names("company", content), values)
         owners = (None, content["slug"])
-        apps = [app for app in self._apps if values and owner_in("app", app) in owners]
+        apps = [app for app in self._all_of("app") if APPS.owner(app) in owners] if values else []
         secret = {key for app in apps for key in self._definition(app).secret_keys}
         where = f"jobauto company set {content['slug']}"
         yield from _secrets("env", values, secret, where)
 
     def of_template(self, content: Record) -> Iterable[Fault]:
-        """Check a run template: its application, its credentials, its values, its schedule."""
-        yield from self._credentials(content)
-        matching = matching_apps(content, self._apps)
-        member = "app" if "app" in content else "app_uuid"
-        if not matching:
-            message = f"there is no application {content[member]!r}"
-            if self._is_app_missing(content):
-                yield Fault(f"/{member}", "reference", message)
-        elif len(matching) > 1:
-            yield Fault(f"/{member}", "reference", "several applications have it; use app_uuid")
-        else:
+        """Check a run template: its application, its values, its schedule."""
+        app = next(
+            each
+            for each in FILES["runtemplate"].named(content)
+            if each.pointer in ("/app", "/app_uuid")
+        )
+        matching = self._meant(app)
+        if len(matching) > 1:
+            message = "several applications have it; use app_uuid"
+            yield Fault(app.pointer, "reference", message)
+        elif matching:
             definition, values = self._definition(matching[0]), content.get("env", {})
             rules = ValueRules(definition, self._index.extra_env)
             yield from rules.faults(self._names("runtemplate", content), values)
-            where = f"jobauto template set '{title_of('runtemplate', content)}'"
+            where = f"jobauto template set '{FILES['runtemplate'].title(content)}'"
             yield from _secrets("env", values, definition.secret_keys, where)
         yield from schedule_faults(content, self._zone_of_company(content["company"]))
-        yield from self._actions(content)
 
     def _zone_of_company(self, slug: str) -> str:
         """Return the zone of the times of a company's run templates."""
-        company = self._meant("company", slug, None) or {}
+        company = next(iter(self._meant(Named("/company", "company", slug, None))), {})
         zone: str = company.get("timezone") or self._index.timezone
         is_wrong = any(_faults_raised(zone_of, zone))  # which its own record is told
         return self._index.timezone if is_wrong else zone
@@ -199,15 +159,14 @@ class Validator:
         stored = self._index.records[kind][number]["env"] if number else {}
         return [name for name in {**stored, **given} if given.get(name, "") is not None]
 
-    def _credentials(self, content: Record) -> Iterator[Fault]:
-        for place, title in enumerate(titles_listed("credentials", content)):
-            if self._is_missing("credential", title, None):
-                message = f"there is no {FILE_KINDS['credential'].noun} {title!r}"
-                yield Fault(f"/credentials/{place}", "reference", message)
-
     def of_credential(self, content: Record) -> Iterable[Fault]:
         """Check a credential: values its type has, and none of the secret ones."""
-        kind = self._meant("credential_type", content["credential_type"], content["company"])
+        type_named = next(
+            each
+            for each in FILES["credential"].named(content)
+            if each.pointer == "/credential_type"
+        )
+        kind = next(iter(self._meant(type_named)), None)
         if kind is None:
             return
         fields, values = kind.get("fields", ()), content.get("values", {})
@@ -218,7 +177,7 @@ class Validator:
         for field in missing_fields(fields, {name for name in given if given[name] is not None}):
             if given and new and field["keyword"] not in secret:
                 yield Fault("/values", "required", f"{field['keyword']} is required")
-        where = f"jobauto credential set '{title_of('credential', content)}'"
+        where = f"jobauto credential set '{FILES['credential'].title(content)}'"
         yield from _secrets("values", values, secret, where)
         if not new:
             yield from self._moved(content, fields, where)
@@ -244,7 +203,7 @@ class Validator:
             return
         changed = changed_address_fields(record, {**record, **content})
         if changed:
-            name = title_of("eventsource", content)
+            name = FILES["eventsource"].title(content)
             command = f"jobauto source set '{name}' {changed[0]}=… --secret db_password"
             yield _resubmission_fault("/db_password", changed, command)
 
@@ -253,32 +212,22 @@ class Validator:
         number = self._index.id_of(kind, content)
         return None if number is None else self._index.records[kind][number]
 
-    def _is_missing(self, kind: str, title: str, company: str | None) -> bool:
-        """Whether a reference in a record of a company means nothing that there is or may be."""
-        there = self._meant(kind, title, company) is not None
-        return not there and not self._may_be(self._refused.may_be(kind, title, company))
+    def _meant(self, named: Named) -> list[Record]:
+        """Return what a reference may mean, from the files or the service; applications several."""
+        kind = named.kind
+        for word in FILES[kind].words_meant(named):
+            numbers = self._index.find_all(kind, word)
+            stays = [number for number in numbers if (kind, number) not in self._replaced]
+            records = self._index.records[kind]
+            if found := [*self._of_word.get((kind, word), ()), *(records[each] for each in stays)]:
+                return found
+        return []
 
-    def _is_app_missing(self, template: Record) -> bool:
-        there = bool(matching_apps(template, self._apps))
-        return not there and not self._may_be(self._refused.may_be_app(template))
-
-    def _may_be(self, is_refused: bool) -> bool:
-        self._waits |= is_refused
-        return is_refused
-
-    def _meant(self, kind: str, title: str, company: str | None) -> Record | None:
-        """Return what a reference in a company's record means, from the files or the service.
-
-        None: it means nothing that is there.
-        """
-        for wanted in titles_meant(kind, title, company):
-            number = self._index.find_by_title(kind, wanted)
-            record = self._given[kind].get(wanted) or (
-                self._index.records[kind][number] if number is not None else None
-            )
-            if record is not None:
-                return record
-        return None
+    def _all_of(self, kind: str) -> list[Record]:
+        """Return the records of a kind that there are once the files are applied."""
+        records = self._index.records[kind].items()
+        stays = [record for number, record in records if (kind, number) not in self._replaced]
+        return [*self._given[kind], *stays]
 
 
 def _resubmission_fault(pointer: str, changed: Sequence[str], command: str) -> Fault:

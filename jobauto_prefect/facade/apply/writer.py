@@ -1,26 +1,21 @@
 """Making planned changes, one record after the other, in one transaction."""
 
+import functools
 import json
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from itertools import chain
 
 from jobauto_prefect.definitions.kinds import FILE_KINDS
 from jobauto_prefect.errors import Fault, Forbidden, JobautoError, NotReady, Unavailable
-from jobauto_prefect.facade.apply.action_references import MODES, references
+from jobauto_prefect.facade.apply.action_references import MODES
 from jobauto_prefect.facade.apply.documents import Document
 from jobauto_prefect.facade.apply.plans import Change
 from jobauto_prefect.facade.apply.record_index import RecordIndex
-from jobauto_prefect.facade.apply.record_kinds import (
-    Record,
-    app_words,
-    definition_in,
-    says_owner,
-    titles_meant,
-)
+from jobauto_prefect.facade.apply.record_kinds import APPS, FILES, Word
 from jobauto_prefect.facade.apply.references import ReferenceResolver
-from jobauto_prefect.facade.apply.refusals import Refusals, references_in
+from jobauto_prefect.facade.apply.refusals import Refusals
 from jobauto_prefect.facade.auth.identity import Identity
 from jobauto_prefect.facade.http.requests import WHOLE_BODY, Fields
 from jobauto_prefect.facade.kinds.registry import BY_ITEM
@@ -42,6 +37,18 @@ JUDGED = "judged"
 """A deletion after more others than a page has: the rights to it are looked at, nothing else."""
 
 
+ORDER = [*FILE_KINDS]
+LATE: Mapping[str, Sequence[str]] = {
+    item: [
+        reference.field
+        for reference in kind.references
+        if reference.many and ORDER.index(reference.kind) > ORDER.index(item)
+    ]
+    for item, kind in FILE_KINDS.items()
+}
+"""Fields that name records written after their own: a company's topics are not there before it."""
+
+
 class Writer:
     """Writes as single requests of the same person would, with the same rights."""
 
@@ -52,7 +59,7 @@ class Writer:
         self._who = who
         self._session = session
         self._references = ReferenceResolver(index)
-        self._owing: list[tuple[int, Any]] = []
+        self._owing: list[tuple[Change, int, Fields]] = []
 
     def write(self, change: Change) -> list[Fault]:
         """Make a change; return what is to be warned of."""
@@ -65,21 +72,27 @@ class Writer:
         return self._take(change, change.document)
 
     def _take(self, change: Change, document: Document) -> list[Fault]:
-        if change.kind == "app":
+        resource = BY_ITEM[change.kind]
+        if resource.body is None:
             written = self._post_definition(document, change.number)
         else:
             members = self._references.members(document)
-            topics = members.pop("topics", None) if change.kind == "company" else None
+            late = {name: members.pop(name) for name in LATE[change.kind] if name in members}
             written = self._post(change.kind, members, change.number)
-            if topics is not None:
-                self._owing.append((written.record.id, topics))
+            if late:
+                self._owing.append((change, written.record.id, late))
         self._references.note(document, written.record.id)
-        return list(_warnings(change.kind, written))
+        # Definitions were judged before, but for what is missing beside them.
+        return [
+            warning
+            for warning in written.warnings
+            if resource.body is not None or warning.rule == "unknown_requirement"
+        ]
 
-    def finish(self) -> None:
-        """Write what had to wait: a company's own topics can't be there before it is."""
-        for number, topics in self._owing:
-            self._post("company", {"topics": topics}, number)
+    def owing(self) -> Iterator[tuple[Change, Callable[[], object]]]:
+        """Yield the changes of which something had to wait, each with what writes that."""
+        for change, number, fields in self._owing:
+            yield change, functools.partial(self._post, change.kind, fields, number)
 
     def _delete(self, item: str, number: int, *, only_judged: bool) -> None:
         resource = BY_ITEM[item]
@@ -94,10 +107,10 @@ class Writer:
         fields: Fields = {"definition": WHOLE_BODY}
         if document.labels is not None:
             fields["labels"] = list(document.labels)
-        if says_owner("app", content):
+        if APPS.says_owner(content):
             fields["company_id"] = self._references.company_of(document)
             raw = None
-        text = json.dumps(definition_in(content), ensure_ascii=False, indent=2).encode()
+        text = json.dumps(APPS.definition(content), ensure_ascii=False, indent=2).encode()
         return self._post("app", fields, number, raw or text)
 
     def _post(self, item: str, fields: Fields, number: int | None, raw: bytes = b"") -> WriteResult:
@@ -110,13 +123,6 @@ class Writer:
         written = resource.write(write)
         self._session.flush()
         return written
-
-
-def _warnings(kind: str, written: WriteResult) -> Iterator[Fault]:
-    """Yield warnings about what is missing beside a record; definitions were judged before."""
-    for warning in written.warnings:
-        if kind != "app" or warning.rule == "unknown_requirement":
-            yield warning
 
 
 @dataclass(slots=True)
@@ -147,25 +153,27 @@ class Pages:
     def __init__(self, changes: Sequence[Change], index: RecordIndex) -> None:
         self._changes = [change for change in changes if change.action != "unchanged"]
         self._index = index
-        self._titled: dict[tuple[str, str], set[int]] = defaultdict(set)
+        self._worded: dict[tuple[str, Word], set[int]] = defaultdict(set)
         self._numbered: dict[tuple[str, int | None], int] = {}
-        self._launched: dict[tuple[str, str], list[int]] = defaultdict(list)
+        self._launched: dict[tuple[str | None, str], list[int]] = defaultdict(list)
         for place, change in enumerate(self._changes):
             self._note(place, change)
 
     def _note(self, place: int, change: Change) -> None:
-        titles = {change.title}
+        form = FILES[change.kind]
+        words: set[Word] = {change.title}
         if change.number is not None:  # two may exchange their titles
-            titles.add(self._index.title(change.kind, change.number))
+            record = self._index.records[change.kind][change.number]
+            words |= {form.title(record), *form.by_words(record)}
             self._numbered[change.kind, change.number] = place
         if change.document is not None:
-            content = change.document.content
-            if change.kind == "app":
-                titles |= app_words(content)
-            if change.kind == "runtemplate" and (change.number is None or "app" in change.fields):
-                self._launched[content["company"], _app_word(content)].append(place)
-        for title in titles:
-            self._titled[change.kind, title].add(place)
+            content = self._index.with_owner(change.kind, change.document.content)
+            words |= form.by_words(content)
+            for named in form.named(content) if self._is_new(place) else ():
+                if named.pointer in ("/app", "/app_uuid"):
+                    self._launched[named.company, named.title.lower()].append(place)
+        for word in words:
+            self._worded[change.kind, word].add(place)
 
     def __iter__(self) -> Iterator[list[Change]]:
         """Yield the pages, in the order of the plan."""
@@ -206,34 +214,27 @@ class Pages:
         if change.document is None:
             dependents = self._index.dependents(change.kind, change.number or 0)
             return {self._numbered[each] for each in dependents if each in self._numbered}
-        wanted = {(change.kind, change.title)}
-        for kind, title, company in references_in(change.document):
-            wanted |= {(kind, meant) for meant in titles_meant(kind, title, company)}
-        if change.kind == "runtemplate":
-            content = change.document.content
-            launched = (title for _, kind, title in references(content) if kind == "app")
-            wanted |= {("app", word.lower()) for word in (_app_word(content), *launched)}
-        return set().union(*(self._titled.get(each, ()) for each in wanted))
+        form, content = FILES[change.kind], change.document.content
+        started = (named for named in form.started(content) if FILES[named.kind] is APPS)
+        wanted: set[tuple[str, Word]] = {(change.kind, change.title)}
+        for named in (*form.named(content), *started):
+            wanted |= {(named.kind, word) for word in FILES[named.kind].words_meant(named)}
+        return set().union(*(self._worded.get(each, ()) for each in wanted))
 
     def _started(self, change: Change) -> set[int]:
         """Return the places of new run templates that its actions start."""
-        if change.kind != "runtemplate" or change.document is None:
-            return set()
-        content, started = change.document.content, set[int]()
-        for _, kind, title in references(content):
-            if kind == "app":  # the second one is too many already
-                started |= {*self._launched[content["company"], title.lower()][:2]}
+        started = set[int]()
+        content = change.document.content if change.document is not None else {}
+        for named in FILES[change.kind].started(content):
+            if FILES[named.kind] is APPS:  # the second one is too many already
+                started |= {*self._launched[named.company, named.title.lower()][:2]}
             else:
-                started |= self._titled.get((kind, title), set())
+                started |= self._worded.get((named.kind, named.title), set())
         return {place for place in started if self._is_new(place)}
 
     def _is_new(self, place: int) -> bool:
         change = self._changes[place]
         return change.number is None or "app" in change.fields
-
-
-def _app_word(template: Record) -> str:
-    return str(template.get("app_uuid", template.get("app"))).lower()
 
 
 def _stub(change: Change) -> Change:
@@ -254,7 +255,8 @@ def write_all(session: WritingSession, writer: Writer, changes: Sequence[Change]
     _lock(session, changes)
     for change in changes:
         _write(writer, change, outcome)
-    writer.finish()
+    for _, write in writer.owing():
+        write()
     return outcome
 
 
@@ -264,11 +266,14 @@ def try_each(
     """Try changes as they are written, but what is refused keeps only what refers to it."""
     outcome = WriteOutcome()
     _lock(session, changes)
-    for change in changes:
+    writes: Iterator[tuple[Change, Callable[[], object]]] = (
+        (change, functools.partial(_write, writer, change, outcome)) for change in changes
+    )
+    for change, write in chain(writes, writer.owing()):
         if change.document is not None and refused.is_needed_by(change.document):
             refused.add(change.document)
         else:
-            _try(session, writer, change, refused, outcome)
+            _try(session, write, change, refused, outcome)
     return outcome
 
 
@@ -288,14 +293,14 @@ def _write(writer: Writer, change: Change, outcome: WriteOutcome) -> None:
 
 def _try(
     session: WritingSession,
-    writer: Writer,
+    write: Callable[[], object],
     change: Change,
     refused: Refusals,
     outcome: WriteOutcome,
 ) -> None:
     try:
         with database_errors(), session.begin_nested():
-            _write(writer, change, outcome)
+            write()
     except (Unavailable, NotReady):
         raise
     except JobautoError as error:

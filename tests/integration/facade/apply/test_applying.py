@@ -242,3 +242,16 @@ def test_files_together_may_be_larger_than_other_bodies(
     room = "#" + "-" * facade_settings.body_limit_bytes + "\n"
 
     assert counts(planned(rest, files=files(acme_yaml=room + ACME))) == {"create": 1}
+
+
+def test_what_waits_for_a_companys_topics_is_tried_too(rest: httpx.Client) -> None:
+    """A title of another company's topic is one that there is, and none that it may bear."""
+    rest.post("/company/", json={"slug": "beta", "name": "Beta"}).raise_for_status()
+    money = {"name": "money", "company_id": "beta"}
+    rest.post("/topic/", json=money).raise_for_status()
+    asked: dict[str, Any] = {"files": files(acme_yaml=f"{ACME}topics: [beta/money]\n")}
+
+    refused = planned(rest, 400, **asked)
+
+    assert [(error["file"], error["line"]) for error in refused["details"]] == [("acme.yaml", 4)]
+    assert [one["slug"] for one in rest.get("/companies.json").json().values()] == ["beta"]

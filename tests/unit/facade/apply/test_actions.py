@@ -4,10 +4,10 @@ from typing import Any
 
 from jobauto_prefect.facade.apply.action_references import (
     references,
-    sort_by_references,
     to_field_actions,
     to_file_actions,
 )
+from jobauto_prefect.facade.apply.plans import sort_by_references
 
 TITLES = {"runtemplate": {7: "acme/Report"}, "app": {3: "Mailer"}}
 RECORD = {
@@ -51,11 +51,11 @@ def test_what_is_started_is_written_first() -> None:
     first = template("first", ChainRuntemplate={"runtemplate": "acme/second"})
     second = template("second", LaunchJob={"app": "Mailer"})
     mail = template("mail", "Mailer", ChainRuntemplate={"runtemplate": "acme/elsewhere"})
-    ordered = sort_by_references([first, second, mail], lambda one: one)
+    ordered = sort_by_references("runtemplate", [first, second, mail], lambda one: one)
     assert [one["name"] for one in ordered] == ["mail", "second", "first"]
 
 
 def test_of_a_circle_the_service_tells() -> None:
     here = template("here", ChainRuntemplate={"runtemplate": "acme/there"})
     there = template("there", ChainRuntemplate={"runtemplate": "acme/here"})
-    assert sort_by_references([here, there], lambda one: one) == [here, there]
+    assert sort_by_references("runtemplate", [here, there], lambda one: one) == [here, there]
