@@ -162,7 +162,7 @@ def verify(
     """
     from itertools import chain
 
-    from jobauto_prefect.cli.connection.local_ledger import open_local_ledger
+    from jobauto_prefect.cli.local_ledger import open_local_ledger
     from jobauto_prefect.ledger.audit.seal_verification import verify as compare
     from jobauto_prefect.ledger.audit.seals import marks_in
 
@@ -213,7 +213,7 @@ def archive_months(
 
     Example: jobauto audit archive /srv/audit --keep 12
     """
-    from jobauto_prefect.cli.connection.local_ledger import local_actor, open_local_ledger
+    from jobauto_prefect.cli.local_ledger import local_actor, open_local_ledger
     from jobauto_prefect.ledger.audit.archive_files import archive, file_name, whole_months_before
     from jobauto_prefect.settings import load_settings
 

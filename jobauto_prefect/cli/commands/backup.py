@@ -55,7 +55,7 @@ def backup(
     Example: jobauto backup /backups/jobauto-$(date +%F).backup --passphrase-file /root/passphrase
     """
     from jobauto_prefect.backup.creation import create_backup
-    from jobauto_prefect.cli.connection.local_ledger import local_actor, open_local_ledger
+    from jobauto_prefect.cli.local_ledger import local_actor, open_local_ledger
     from jobauto_prefect.settings import load_settings
 
     passphrase = _read_passphrase(passphrase_file, stdin=passphrase_stdin, twice=True)
@@ -82,7 +82,7 @@ def restore(
     """
     from jobauto_prefect.backup.archive import open_backup
     from jobauto_prefect.backup.restoration import restore_backup as make_anew
-    from jobauto_prefect.cli.connection.local_ledger import local_actor
+    from jobauto_prefect.cli.local_ledger import local_actor
     from jobauto_prefect.settings import load_settings
 
     settings = load_settings()

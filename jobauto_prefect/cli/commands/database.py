@@ -83,7 +83,7 @@ def rotate(
 
     Example: jobauto secrets rotate
     """
-    from jobauto_prefect.cli.connection.local_ledger import local_actor, open_local_ledger
+    from jobauto_prefect.cli.local_ledger import local_actor, open_local_ledger
     from jobauto_prefect.ledger.key_rotation import rotate as give_new_key
 
     with open_local_ledger() as ledger:

@@ -106,7 +106,7 @@ def _give_block_key() -> None:
     """
     import asyncio
 
-    from jobauto_prefect.cli.connection.local_ledger import open_local_ledger
+    from jobauto_prefect.cli.local_ledger import open_local_ledger
     from jobauto_prefect.engine.prefect_server.block_encryption import reencrypt_blocks
     from jobauto_prefect.engine.prefect_server.process import BLOCK_KEY
     from jobauto_prefect.ledger.store import prefect_key
@@ -124,7 +124,7 @@ def start_services() -> None:
     """Run the outbox towards Prefect, the reaper of lost jobs, the reconciler, and events."""
     import asyncio
 
-    from jobauto_prefect.cli.connection.local_ledger import open_local_ledger
+    from jobauto_prefect.cli.local_ledger import open_local_ledger
     from jobauto_prefect.facade.main import serve_services
     from jobauto_prefect.home import close_home
     from jobauto_prefect.settings import load_settings

@@ -224,7 +224,7 @@ def _parse_lifetime(ttl: str | None) -> timedelta | None:
 def _issue_token(
     login: str | None, pools: list[str], lifetime: timedelta | None
 ) -> tuple[str, str | None]:
-    from jobauto_prefect.cli.connection.local_ledger import local_actor, open_local_ledger
+    from jobauto_prefect.cli.local_ledger import local_actor, open_local_ledger
     from jobauto_prefect.ledger.access.tokens import issue_user_token, issue_worker_token
     from jobauto_prefect.ledger.queries.users import user_named
 
@@ -243,7 +243,7 @@ def _issue_token(
 @tokens.command("list")
 def list_tokens(as_json: Json = False) -> None:
     """List tokens: whose they are and how long they are valid. Their texts are not known."""
-    from jobauto_prefect.cli.connection.local_ledger import open_local_ledger
+    from jobauto_prefect.cli.local_ledger import open_local_ledger
     from jobauto_prefect.ledger.queries.users import all_tokens
 
     with open_local_ledger() as ledger, ledger.reading() as session:
@@ -280,7 +280,7 @@ def revoke(number: Annotated[int, number_argument("token")], as_json: Json = Fal
 
     Example: jobauto token revoke 3
     """
-    from jobauto_prefect.cli.connection.local_ledger import local_actor, open_local_ledger
+    from jobauto_prefect.cli.local_ledger import local_actor, open_local_ledger
     from jobauto_prefect.ledger.queries.lookup import get_record
     from jobauto_prefect.ledger.records import Token
 

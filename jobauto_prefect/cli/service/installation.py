@@ -8,7 +8,7 @@ import subprocess
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from jobauto_prefect.cli.connection.local_ledger import local_actor
+from jobauto_prefect.cli.local_ledger import local_actor
 from jobauto_prefect.cli.service.program import part_environment, program_command
 from jobauto_prefect.errors import Conflict, KeyMissing, NotReady
 from jobauto_prefect.home import make_home
