@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from jobauto_prefect.cli.files.reader import read_content, unreadable_fault
-from jobauto_prefect.cli.output.faults import format_faults
+from jobauto_prefect.cli.output.errors import format_faults
 from jobauto_prefect.cli.output.terminal import STYLES, console, print_line
 from jobauto_prefect.definitions.kinds import KINDS
 from jobauto_prefect.errors import Fault

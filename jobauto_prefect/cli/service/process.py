@@ -16,6 +16,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NoReturn
 
+from jobauto_prefect.cli.output.errors import run_explained
 from jobauto_prefect.cli.service.supervisor import Part, Supervisor, Tell
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
@@ -246,8 +247,6 @@ async def _run_to_end(plan: PartPlan, as_json: bool) -> None:
 
 def main() -> None:
     """Carry out the plan that is in the pipe of this number."""
-    from jobauto_prefect.cli import run_explained
-
     with os.fdopen(int(sys.argv[-1])) as file:
         plan = read_plan(file.read())
     run_explained(lambda: asyncio.run(supervise(plan)))

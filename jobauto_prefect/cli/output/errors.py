@@ -1,0 +1,90 @@
+"""Errors as lines for people, and the exit code of a command that failed."""
+
+import contextlib
+import errno
+import os
+import sys
+from collections.abc import Callable, Iterable, Iterator
+
+from jobauto_prefect.errors import Fault, InvalidInput, JobautoError
+
+
+def complain(text: str) -> None:
+    """Tell people something, if anybody reads it."""
+    with contextlib.suppress(OSError):
+        sys.stderr.write(f"{text}\n")
+
+
+def run_explained(work: Callable[[], object], *, debug: bool = False) -> None:
+    """Do some work; turn what goes wrong into one line for people, and exit code 1."""
+    for stream in (sys.stdout, sys.stderr):
+        # A name that this terminal's encoding lacks must not end a command in the middle.
+        stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
+    try:
+        try:
+            work()
+        finally:
+            sys.stdout.flush()  # what can't be written is an error here, not when Python ends
+    except Exception as error:  # noqa: BLE001 - people get one line, and the rest by --debug
+        _fail(error, debug)
+    except BaseExceptionGroup as group:
+        _fail(group, debug)
+
+
+def _fail(error: BaseException, debug: bool) -> None:
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    if debug:
+        import traceback
+
+        traceback.print_exception(error)
+    elif isinstance(error, JobautoError):
+        complain(f"error: {_error_text(error)}")
+    elif isinstance(error, OSError) and error.strerror:
+        if not isinstance(error, BrokenPipeError):  # of `| head`, which has seen enough
+            place = error.filename or ("output" if error.errno == errno.ENOSPC else None)
+            text = f"{place}: {error.strerror}" if place else str(error.strerror)
+            complain(f"error: {_one_line(text)}")
+    elif isinstance(error, UnicodeError):
+        complain("error: what was given is no text in UTF-8; write it in UTF-8")
+    else:
+        complain(
+            f"error: unexpected {type(error).__name__}: {_one_line(str(error))}; "
+            "the same command with --debug shows where"
+        )
+    _give_up_output()
+    raise SystemExit(1)
+
+
+def _give_up_output() -> None:
+    """Write no more to an output that is full or gone: Python would try once more at its end."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115, PTH123
+
+
+def _error_text(error: JobautoError) -> str:
+    message = _one_line(str(error))
+    faults = error.faults if isinstance(error, InvalidInput) else ()
+    if len(faults) > 1 or any(fault.file for fault in faults):  # else the message says it all
+        return "\n".join([message, *format_faults(faults)])
+    return message
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())
+
+
+def format_faults(faults: Iterable[Fault]) -> Iterator[str]:
+    """Format each error as one line: where, which key, what is wrong."""
+    for fault in faults:
+        parts = (_format_place(fault), fault.pointer, fault.message)
+        yield "  " + ": ".join(part for part in parts if part)
+
+
+def _format_place(fault: Fault) -> str:
+    numbers = [str(number) for number in (fault.line, fault.column) if number is not None]
+    if fault.file is None:
+        return f"line {':'.join(numbers)}" if numbers else ""
+    return ":".join([fault.file, *numbers])
