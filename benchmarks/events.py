@@ -27,9 +27,9 @@ from benchmarks.start_latency import start_workers, templates_of
 from jobauto_prefect.ledger.audit.trail import SERVICE
 from jobauto_prefect.ledger.database import migration
 from jobauto_prefect.ledger.database.engine import make_engine
+from jobauto_prefect.ledger.opening import open_ledger
 from jobauto_prefect.ledger.records import EventSource
 from jobauto_prefect.ledger.secrets import create_key
-from jobauto_prefect.ledger.store import open_ledger
 from jobauto_prefect.settings import Settings
 from jobauto_prefect.sources import Poller
 

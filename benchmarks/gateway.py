@@ -47,7 +47,7 @@ async def _measure(home: Path) -> dict[str, Any]:
     from jobauto_prefect.facade.middleware.transport import TransportMiddleware
     from jobauto_prefect.ledger.access import access_scope
     from jobauto_prefect.ledger.access.access_scope import AccessScope
-    from jobauto_prefect.ledger.store import open_ledger
+    from jobauto_prefect.ledger.opening import open_ledger
     from jobauto_prefect.settings import Settings
 
     settings = Settings(home=home)
@@ -115,6 +115,7 @@ def _populate(settings: Any) -> dict[str, str]:
     from jobauto_prefect.facade.auth.passwords import hash_password
     from jobauto_prefect.ledger.access.tokens import issue_user_token
     from jobauto_prefect.ledger.audit.trail import SERVICE
+    from jobauto_prefect.ledger.opening import open_ledger
     from jobauto_prefect.ledger.records import (
         App,
         Company,
@@ -123,7 +124,6 @@ def _populate(settings: Any) -> dict[str, str]:
         User,
         UserRole,
     )
-    from jobauto_prefect.ledger.store import open_ledger
 
     prepare_ledger(settings)
     ledger = open_ledger(settings)

@@ -20,9 +20,10 @@ from jobauto_prefect.facade.app import create_app
 from jobauto_prefect.ledger.audit.trail import SERVICE
 from jobauto_prefect.ledger.database import migration
 from jobauto_prefect.ledger.database.engine import long_limits, make_engine
+from jobauto_prefect.ledger.opening import open_ledger
 from jobauto_prefect.ledger.records import App, Company, RunTemplate
 from jobauto_prefect.ledger.secrets import create_key
-from jobauto_prefect.ledger.store import Ledger, open_ledger
+from jobauto_prefect.ledger.store import Ledger
 from jobauto_prefect.settings import Settings
 
 ROWS = 100_000

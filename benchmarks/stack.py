@@ -27,9 +27,9 @@ from jobauto_prefect.ledger.access.tokens import issue_user_token, issue_worker_
 from jobauto_prefect.ledger.audit.trail import SERVICE, WritingSession
 from jobauto_prefect.ledger.database import migration
 from jobauto_prefect.ledger.database.engine import make_engine
+from jobauto_prefect.ledger.opening import open_ledger
 from jobauto_prefect.ledger.records import User, UserRole
 from jobauto_prefect.ledger.secrets import create_key
-from jobauto_prefect.ledger.store import open_ledger
 from jobauto_prefect.settings import Settings
 
 POSTGRESQL = os.environ.get(

@@ -27,7 +27,8 @@ from typer.main import get_command
 from typer.testing import CliRunner
 
 from jobauto_prefect.cli.app import app as command_line
-from jobauto_prefect.ledger.store import Ledger, open_ledger
+from jobauto_prefect.ledger.opening import open_ledger
+from jobauto_prefect.ledger.store import Ledger
 from jobauto_prefect.settings import Settings
 from tests.support.console_records import make_records, sign_in
 from tests.support.ports import free_port

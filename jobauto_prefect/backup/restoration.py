@@ -35,7 +35,8 @@ from jobauto_prefect.ledger.audit.trail import Actor
 from jobauto_prefect.ledger.database import migration
 from jobauto_prefect.ledger.database.engine import database_errors, long_limits, make_engine
 from jobauto_prefect.ledger.jobs import restoration
-from jobauto_prefect.ledger.store import Ledger, ledger_at
+from jobauto_prefect.ledger.opening import ledger_at
+from jobauto_prefect.ledger.store import Ledger
 from jobauto_prefect.settings import Settings
 
 Progress = Callable[[str], None]

@@ -16,7 +16,7 @@ def open_local_ledger() -> "Iterator[Ledger]":
     Raises:
         NotReady: it lacks its key or its tables; the message says what helps.
     """
-    from jobauto_prefect.ledger.store import open_ledger
+    from jobauto_prefect.ledger.opening import open_ledger
     from jobauto_prefect.settings import load_settings
 
     ledger = open_ledger(load_settings())

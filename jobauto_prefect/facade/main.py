@@ -27,8 +27,9 @@ from jobauto_prefect.facade.metrics import ledger_check
 from jobauto_prefect.facade.openapi.schemas import load_examples
 from jobauto_prefect.facade.stock_credential_types import add_stock_types
 from jobauto_prefect.jobs.timetable import timetable_of
+from jobauto_prefect.ledger.opening import open_ledger
 from jobauto_prefect.ledger.queries.agenda import Topic
-from jobauto_prefect.ledger.store import Ledger, open_ledger
+from jobauto_prefect.ledger.store import Ledger
 from jobauto_prefect.monitoring.health import check_answers, check_loops
 from jobauto_prefect.monitoring.monitor import Monitor
 from jobauto_prefect.monitoring.ports import Part, management_port

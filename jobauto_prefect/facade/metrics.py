@@ -15,7 +15,7 @@ from jobauto_prefect.facade.auth.identity import CurrentUser
 from jobauto_prefect.facade.http import late_routes
 from jobauto_prefect.facade.service import CurrentService
 from jobauto_prefect.ledger.database.server import is_answering
-from jobauto_prefect.ledger.queries.figures import Depth, Figures, read_figures
+from jobauto_prefect.ledger.figures import Depth, Figures, read_figures
 from jobauto_prefect.ledger.states import JobState, TaskState
 from jobauto_prefect.ledger.store import Ledger
 from jobauto_prefect.monitoring.families import Family, Sample

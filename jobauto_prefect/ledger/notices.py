@@ -8,7 +8,6 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from enum import StrEnum
 from typing import Any
 from uuid import UUID, uuid4
 
@@ -25,6 +24,7 @@ from jobauto_prefect.definitions.records.notices import (
 from jobauto_prefect.ledger import locks, queues
 from jobauto_prefect.ledger.audit.trail import WritingSession
 from jobauto_prefect.ledger.records import Notice, RunTemplate
+from jobauto_prefect.ledger.states import NoticeState
 
 BATCHES_AT_ONCE = 50
 LINES = 20
@@ -44,14 +44,6 @@ ASKED_AGAIN_AFTER = timedelta(seconds=2)
 LOCK = "notices"
 KEPT = timedelta(days=30)
 FORGOTTEN_AT_ONCE = 5000
-
-
-class NoticeState(StrEnum):
-    """Where a notice stands."""
-
-    OWED = "owed"  #: it is to be sent
-    SENT = "sent"  #: somebody has taken it
-    DEAD = "dead"  #: it is not sent any more; `error` says why
 
 
 @dataclass(frozen=True, slots=True)

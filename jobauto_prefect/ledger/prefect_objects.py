@@ -50,3 +50,10 @@ def enqueue_deletion(session: WritingSession, record: Any) -> None:
     object_id = getattr(record, known.column) if known else None
     if known and object_id is not None:
         enqueue(session, known.deletion, record.id, {"id": str(object_id)})
+
+
+def withdraw(session: WritingSession, record: Base) -> None:
+    """Enqueue what Prefect has to hear of a record that is deleted."""
+    if isinstance(record, EventRule):
+        enqueue(session, OutboxKind.APPLY_TEMPLATE, record.runtemplate_id)
+    enqueue_deletion(session, record)

@@ -11,8 +11,7 @@ from jobauto_prefect.ledger.access.tokens import end_tokens
 from jobauto_prefect.ledger.audit.trail import WritingSession
 from jobauto_prefect.ledger.base import Base
 from jobauto_prefect.ledger.events import trigger_graph
-from jobauto_prefect.ledger.outbox import OutboxKind, enqueue
-from jobauto_prefect.ledger.prefect_objects import enqueue_deletion, lock_object_id
+from jobauto_prefect.ledger.prefect_objects import lock_object_id, withdraw
 from jobauto_prefect.ledger.queries.calendars import keepers_of
 from jobauto_prefect.ledger.queries.credentials import templates_with
 from jobauto_prefect.ledger.queries.topics import bearers_of
@@ -73,13 +72,6 @@ def soft_delete(
         record.enabled = False
         end_tokens(session, record)
     withdraw(session, record)
-
-
-def withdraw(session: WritingSession, record: Base) -> None:
-    """Enqueue what Prefect has to hear of a record that is deleted."""
-    if isinstance(record, EventRule):
-        enqueue(session, OutboxKind.APPLY_TEMPLATE, record.runtemplate_id)
-    enqueue_deletion(session, record)
 
 
 def dependents(session: Session, record: Base) -> list[str]:

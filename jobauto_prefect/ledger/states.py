@@ -126,3 +126,27 @@ def next_task_state(now: TaskState, then: TaskState, *, operator: bool = False) 
     if then not in allowed:
         raise Conflict(f"the task is {now}; it can't become {then}")
     return then
+
+
+class DeliveryState(StrEnum):
+    """Where one delivery stands."""
+
+    OWED = "owed"  #: the rule's job is not started
+    STARTED = "started"  #: there is a job
+    DEAD = "dead"  #: there will be none unless somebody replays it; `error` says why
+
+
+class ActionState(StrEnum):
+    """Where an action stands."""
+
+    OWED = "owed"  #: it is to be done
+    DONE = "done"  #: it is done
+    DEAD = "dead"  #: it will not be done unless somebody replays it; `error` says why
+
+
+class NoticeState(StrEnum):
+    """Where a notice stands."""
+
+    OWED = "owed"  #: it is to be sent
+    SENT = "sent"  #: somebody has taken it
+    DEAD = "dead"  #: it is not sent any more; `error` says why

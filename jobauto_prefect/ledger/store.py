@@ -3,29 +3,21 @@
 import contextlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 
 from cryptography.fernet import Fernet
-from sqlalchemy import Engine, make_url, select
+from sqlalchemy import Engine, select
 from sqlalchemy.orm import Session, sessionmaker
 
 from jobauto_prefect.clock import Clock, utc_now
 from jobauto_prefect.errors import (
     Conflict,
-    KeyMissing,
-    NotReady,
 )
-from jobauto_prefect.home import require_whole
 from jobauto_prefect.ledger.audit.trail import RIGHTS_WRITTEN, SERVICE, Actor, WritingSession
-from jobauto_prefect.ledger.database import migration
-from jobauto_prefect.ledger.database.clock import DatabaseClock
-from jobauto_prefect.ledger.database.engine import database_errors, make_engine, usual_limits
-from jobauto_prefect.ledger.database.postgresql import Limits
+from jobauto_prefect.ledger.database.engine import database_errors
 from jobauto_prefect.ledger.database.sessions import ReconnectingSession, retry_if_dropped
 from jobauto_prefect.ledger.jobs import confirmations
 from jobauto_prefect.ledger.records import InstallationValue
-from jobauto_prefect.ledger.secrets import SecretBox, load_key
-from jobauto_prefect.settings import Settings
+from jobauto_prefect.ledger.secrets import SecretBox
 
 KEY_FACT = "key_fingerprint"
 PREFECT_KEY_FACT = "prefect_key"
@@ -123,94 +115,6 @@ def _sessions(engine: Engine, **options: bool) -> sessionmaker[ReconnectingSessi
     """Return a maker of sessions that read; the options say how their transactions begin."""
     reading = engine.execution_options(**options)
     return sessionmaker(reading, class_=ReconnectingSession, expire_on_commit=False)
-
-
-def open_ledger(
-    settings: Settings, clock: Clock | None = None, limits: Limits | None = None
-) -> Ledger:
-    """Open the ledger of these settings. `clock` None: the database's; `limits`: the usual ones.
-
-    Raises:
-        KeyMissing: the key file is not there, or is not the one of this ledger.
-        NotReady: the database has no tables, or those of another version; or nothing is here, or a
-            backup that was not restored to its end.
-        LedgerUnavailable: the database does not answer.
-    """
-    require_whole(settings.home)
-    if not settings.key_path.exists() and version_of(settings) is None:
-        raise NotReady(
-            f"there is no installation in {settings.home}; make one: jobauto up; or say where it"
-            " is: JOBAUTO_HOME"
-        )
-    box = load_key(settings.key_path)
-    engine = make_engine(settings.ledger_url, limits or usual_limits(settings))
-    clock = clock or _clock_of(engine)
-    with database_errors():
-        migration.require_current(engine)
-    ledger = Ledger(engine, box, clock, settings.webhook_urls)
-    _require_key(ledger)
-    return ledger
-
-
-def ledger_at(engine: Engine, key: Path) -> Ledger:
-    """Return the ledger of a database with this version's tables, with the key of a file.
-
-    Raises:
-        KeyMissing: the file is not its key.
-    """
-    ledger = Ledger(engine, load_key(key), _clock_of(engine))
-    _require_key(ledger)
-    return ledger
-
-
-def version_of(settings: Settings) -> str | None:
-    """Return the database's revision; None where it has no tables, or where SQLite has no file.
-
-    Raises:
-        LedgerUnavailable: the database does not answer.
-    """
-    url = make_url(settings.ledger_url)
-    if url.get_backend_name() == "sqlite" and not Path(url.database or "").exists():
-        return None
-    engine = make_engine(settings.ledger_url, usual_limits(settings))
-    try:
-        with database_errors():
-            return migration.current(engine)
-    finally:
-        engine.dispose()
-
-
-def _clock_of(engine: Engine) -> Clock:
-    """Return the clock of a ledger's database; SQLite's is the host's."""
-    if engine.dialect.name == "sqlite":
-        return utc_now
-    clock = DatabaseClock()
-    clock.follow(engine)
-    return clock
-
-
-def _require_key(ledger: Ledger) -> None:
-    """Require the key that the first opening remembered; later ones compare.
-
-    Raises:
-        KeyMissing: it is another key.
-    """
-    kept = _known_key(ledger)
-    if kept is None:
-        known = InstallationValue(name=KEY_FACT, value=ledger.box.fingerprint)
-        with contextlib.suppress(Conflict), ledger.writing(SERVICE) as session:
-            session.add(known)
-        kept = _known_key(ledger)  # somebody else may have been quicker
-    if kept not in ledger.box.ring.fingerprints:  # it has two while it is being rotated
-        raise KeyMissing(
-            "the key file is not the one this ledger's secrets were stored with; restore that file"
-        )
-
-
-def _known_key(ledger: Ledger) -> str | None:
-    with ledger.reading() as session:
-        fingerprint: str | None = session.scalar(_KNOWN_KEY)
-    return fingerprint
 
 
 confirmations.track_ends()

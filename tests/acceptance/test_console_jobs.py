@@ -11,8 +11,8 @@ from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 
 from jobauto_prefect.ledger.audit.trail import SERVICE
+from jobauto_prefect.ledger.opening import open_ledger
 from jobauto_prefect.ledger.records import Task
-from jobauto_prefect.ledger.store import open_ledger
 from jobauto_prefect.settings import Settings
 from tests.support.browser import PAGE_WITHIN, chromium
 from tests.support.service import Service

@@ -13,9 +13,10 @@ from argon2 import PasswordHasher
 
 from jobauto_prefect.facade.auth import passwords
 from jobauto_prefect.ledger.audit.trail import SERVICE
+from jobauto_prefect.ledger.opening import open_ledger
 from jobauto_prefect.ledger.records import RunTemplate
 from jobauto_prefect.ledger.secrets import create_key
-from jobauto_prefect.ledger.store import Ledger, open_ledger
+from jobauto_prefect.ledger.store import Ledger
 from jobauto_prefect.settings import Settings
 from tests.support import contract_check
 from tests.support.claims import DEPLOYMENT, start_workers

@@ -10,9 +10,10 @@ import httpx
 from fastapi import FastAPI
 
 from jobauto_prefect.facade.app import create_app
+from jobauto_prefect.ledger.opening import open_ledger
 from jobauto_prefect.ledger.outbox import waiting_messages
 from jobauto_prefect.ledger.secrets import create_key
-from jobauto_prefect.ledger.store import Ledger, open_ledger
+from jobauto_prefect.ledger.store import Ledger
 from jobauto_prefect.settings import Settings
 from tests.support.claims import claim_of, report_of, start_workers
 from tests.support.databases import database

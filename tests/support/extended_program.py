@@ -25,7 +25,7 @@ from jobauto_prefect.ledger import records
 from jobauto_prefect.ledger.audit.trail import SERVICE
 from jobauto_prefect.ledger.base import Base
 from jobauto_prefect.ledger.database.engine import make_engine
-from jobauto_prefect.ledger.store import open_ledger
+from jobauto_prefect.ledger.opening import open_ledger
 from jobauto_prefect.settings import Settings
 from tests.support.homes import InProcessHome
 from tests.support.ports import free_port

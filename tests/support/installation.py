@@ -18,10 +18,11 @@ import httpx
 import psycopg
 
 from jobauto_prefect.engine.prefect_server.process import prefect_command
+from jobauto_prefect.ledger.opening import open_ledger
 from jobauto_prefect.ledger.records import Job, RunTemplate, Task
 from jobauto_prefect.ledger.secrets import create_key
 from jobauto_prefect.ledger.states import LIVE_TASKS, TaskReason
-from jobauto_prefect.ledger.store import Ledger, open_ledger
+from jobauto_prefect.ledger.store import Ledger
 from jobauto_prefect.settings import Settings
 from tests.support.breakable import Part, Relay
 from tests.support.paths import JOBAUTO

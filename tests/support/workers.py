@@ -12,8 +12,9 @@ from uuid import uuid4
 
 import httpx
 
+from jobauto_prefect.ledger.opening import open_ledger
 from jobauto_prefect.ledger.secrets import create_key
-from jobauto_prefect.ledger.store import Ledger, open_ledger
+from jobauto_prefect.ledger.store import Ledger
 from jobauto_prefect.settings import Settings
 from tests.support.ports import free_port
 from tests.support.processes import clean_environment, is_alive, running

@@ -10,8 +10,9 @@ from jobauto_prefect.errors import AuditDamaged, JobautoError, KeyMissing
 from jobauto_prefect.home import open_paths
 from jobauto_prefect.ledger.audit.seal_verification import verify_newest
 from jobauto_prefect.ledger.database import migration
+from jobauto_prefect.ledger.opening import open_ledger, version_of
 from jobauto_prefect.ledger.secrets import load_key
-from jobauto_prefect.ledger.store import Ledger, open_ledger, version_of
+from jobauto_prefect.ledger.store import Ledger
 from jobauto_prefect.settings import RUN_AS_DIRECTORY, Settings
 from jobauto_prefect.wording import pluralize
 

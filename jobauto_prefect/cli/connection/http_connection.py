@@ -138,7 +138,7 @@ async def connect_in_process(
     from jobauto_prefect.cli.service.home_lock import read_addresses
     from jobauto_prefect.ledger.audit.trail import Actor
     from jobauto_prefect.ledger.database.engine import long_limits
-    from jobauto_prefect.ledger.store import open_ledger
+    from jobauto_prefect.ledger.opening import open_ledger
     from jobauto_prefect.settings import load_settings, local_operator
 
     # What the facade would log, the command says itself.

@@ -15,10 +15,11 @@ from jobauto_prefect.home import make_home
 from jobauto_prefect.ledger.access.tokens import bearer, issue_worker_token
 from jobauto_prefect.ledger.database import migration
 from jobauto_prefect.ledger.database.engine import database_errors, long_limits, make_engine
+from jobauto_prefect.ledger.opening import open_ledger
 from jobauto_prefect.ledger.queries.lookup import newest_records
 from jobauto_prefect.ledger.records import User
 from jobauto_prefect.ledger.secrets import create_key
-from jobauto_prefect.ledger.store import Ledger, open_ledger
+from jobauto_prefect.ledger.store import Ledger
 from jobauto_prefect.settings import Settings
 
 ADMIN = "admin"

@@ -16,8 +16,8 @@ from jobauto_prefect.engine.context import EngineContext
 from jobauto_prefect.jobs.isolation import apart
 from jobauto_prefect.ledger.audit.trail import SERVICE
 from jobauto_prefect.ledger.events import deliveries, delivery_jobs
-from jobauto_prefect.ledger.events.deliveries import DeliveryState
 from jobauto_prefect.ledger.records import Delivery
+from jobauto_prefect.ledger.states import DeliveryState
 
 CLOCKS_APART = timedelta(seconds=60)
 """By so much Prefect's clock may be behind the ledger's."""

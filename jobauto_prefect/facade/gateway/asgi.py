@@ -26,7 +26,8 @@ from jobauto_prefect.facade.gateway.sign_in import SignIn
 from jobauto_prefect.facade.metrics import ledger_check
 from jobauto_prefect.facade.middleware.transport import TransportMiddleware
 from jobauto_prefect.jobs.timetable import announcements_of
-from jobauto_prefect.ledger.store import Ledger, open_ledger
+from jobauto_prefect.ledger.opening import open_ledger
+from jobauto_prefect.ledger.store import Ledger
 from jobauto_prefect.monitoring.health import check_answers
 from jobauto_prefect.monitoring.instruments import GatewayMonitor
 from jobauto_prefect.monitoring.monitor import Monitor

@@ -13,9 +13,9 @@ from jobauto_prefect.facade.http.field_types import parse_text
 from jobauto_prefect.facade.kinds.resource import Filter, Resource, choice, period, reference
 from jobauto_prefect.ledger import records
 from jobauto_prefect.ledger.events import deliveries, pending_actions
-from jobauto_prefect.ledger.events.deliveries import DeliveryState, EventKind
-from jobauto_prefect.ledger.events.pending_actions import ActionState
+from jobauto_prefect.ledger.events.deliveries import EventKind
 from jobauto_prefect.ledger.records import PendingAction
+from jobauto_prefect.ledger.states import ActionState, DeliveryState
 from jobauto_prefect.ledger.store import ReadingSession
 from jobauto_prefect.settings import Settings
 

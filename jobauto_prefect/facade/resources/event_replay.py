@@ -13,9 +13,9 @@ from jobauto_prefect.facade.service import CurrentService
 from jobauto_prefect.facade.writes.base import Id
 from jobauto_prefect.ledger.audit.trail import WritingSession
 from jobauto_prefect.ledger.events import deliveries, delivery_jobs, pending_actions
-from jobauto_prefect.ledger.events.deliveries import DeliveryState
 from jobauto_prefect.ledger.queries.lookup import get_record
 from jobauto_prefect.ledger.records import Event, EventRule
+from jobauto_prefect.ledger.states import DeliveryState
 
 
 class ReplayBody(Body):

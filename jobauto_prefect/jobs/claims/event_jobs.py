@@ -23,8 +23,8 @@ from jobauto_prefect.ledger.access.vouchers import rule_fault
 from jobauto_prefect.ledger.audit.trail import WritingSession, write_entry
 from jobauto_prefect.ledger.base import BIGGEST_ID
 from jobauto_prefect.ledger.events import deliveries, delivery_jobs
-from jobauto_prefect.ledger.events.deliveries import DeliveryState
 from jobauto_prefect.ledger.records import Delivery, Job, RunTemplate
+from jobauto_prefect.ledger.states import DeliveryState
 from jobauto_prefect.runtime.protocol import PrefectState
 
 SHOWN = 200  # characters of a forged reference

@@ -10,16 +10,9 @@ from sqlalchemy.orm import Session, joinedload
 from jobauto_prefect.errors import NotFound
 from jobauto_prefect.ledger.audit.trail import WritingSession
 from jobauto_prefect.ledger.records import Delivery, Event, EventRule, Job
+from jobauto_prefect.ledger.states import DeliveryState
 
 BATCH = 200
-
-
-class DeliveryState(StrEnum):
-    """Where one delivery stands."""
-
-    OWED = "owed"  #: the rule's job is not started
-    STARTED = "started"  #: there is a job
-    DEAD = "dead"  #: there will be none unless somebody replays it; `error` says why
 
 
 class EventKind(StrEnum):

@@ -6,7 +6,6 @@ from jobauto_prefect.ledger.access.vouchers import rule_fault
 from jobauto_prefect.ledger.audit.trail import WritingSession
 from jobauto_prefect.ledger.events.deliveries import (
     SCHEDULE_TYPES,
-    DeliveryState,
     EventKind,
     create_deliveries,
     lock_deliveries,
@@ -15,6 +14,7 @@ from jobauto_prefect.ledger.events.deliveries import (
 from jobauto_prefect.ledger.jobs.attempts import new_job
 from jobauto_prefect.ledger.outbox import OutboxKind, enqueue
 from jobauto_prefect.ledger.records import Delivery, Event, EventRule, Job, RunTemplate
+from jobauto_prefect.ledger.states import DeliveryState
 
 
 def create_job(session: WritingSession, delivery: Delivery, template: RunTemplate) -> Job:

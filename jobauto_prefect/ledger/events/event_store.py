@@ -15,7 +15,7 @@ from jobauto_prefect.definitions import Severity
 from jobauto_prefect.definitions.records.actions import ActionMode
 from jobauto_prefect.ledger.audit.trail import WritingSession
 from jobauto_prefect.ledger.events import deliveries, pending_actions
-from jobauto_prefect.ledger.events.deliveries import DeliveryState, EventKind
+from jobauto_prefect.ledger.events.deliveries import EventKind
 from jobauto_prefect.ledger.outbox import OutboxKind, pending_subjects
 from jobauto_prefect.ledger.records import (
     Delivery,
@@ -25,7 +25,7 @@ from jobauto_prefect.ledger.records import (
     Job,
     RunTemplate,
 )
-from jobauto_prefect.ledger.states import JobState
+from jobauto_prefect.ledger.states import DeliveryState, JobState
 from jobauto_prefect.monitoring.tracing import note
 
 EMITTED_AT_ONCE = 100

@@ -6,7 +6,6 @@ jobs, `sources/webhooks.py` what is sent.
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
-from enum import StrEnum
 from typing import Any
 
 from sqlalchemy import ColumnElement, func, select, update
@@ -16,6 +15,7 @@ from jobauto_prefect.definitions.records.actions import Action, ActionMode
 from jobauto_prefect.ledger import queues
 from jobauto_prefect.ledger.audit.trail import WritingSession
 from jobauto_prefect.ledger.records import Event, Job, PendingAction, RunTemplate
+from jobauto_prefect.ledger.states import ActionState
 from jobauto_prefect.wording import pluralize
 
 STARTING = frozenset({Action.CHAIN, Action.LAUNCH})
@@ -28,14 +28,6 @@ FIRST_WAIT = timedelta(seconds=1)
 LONGEST_WAIT = timedelta(hours=1)
 GIVEN_UP_AFTER = timedelta(hours=24)
 """A webhook that nobody has accepted for so long is dead."""
-
-
-class ActionState(StrEnum):
-    """Where an action stands."""
-
-    OWED = "owed"  #: it is to be done
-    DONE = "done"  #: it is done
-    DEAD = "dead"  #: it will not be done unless somebody replays it; `error` says why
 
 
 def enqueue_webhooks(session: WritingSession, events: Iterable[Event]) -> None:

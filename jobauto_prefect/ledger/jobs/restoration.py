@@ -11,6 +11,7 @@ from sqlalchemy.orm import Session, joinedload
 from jobauto_prefect.ledger.access.tokens import TokenKind
 from jobauto_prefect.ledger.audit.trail import WritingSession
 from jobauto_prefect.ledger.outbox import OutboxKind, enqueue
+from jobauto_prefect.ledger.prefect_objects import withdraw
 from jobauto_prefect.ledger.records import (
     App,
     Company,
@@ -24,7 +25,6 @@ from jobauto_prefect.ledger.records import (
     Token,
     WorkerRecord,
 )
-from jobauto_prefect.ledger.soft_delete import withdraw
 from jobauto_prefect.ledger.states import JobState, TaskState
 
 APPLIED = (

@@ -23,8 +23,6 @@ from sqlalchemy.orm import Session, aliased
 
 from jobauto_prefect.definitions.records.retention import Retention, override_bounds
 from jobauto_prefect.ledger.audit.trail import WritingSession, write_deletions
-from jobauto_prefect.ledger.events.deliveries import DeliveryState
-from jobauto_prefect.ledger.events.pending_actions import ActionState
 from jobauto_prefect.ledger.records import (
     Artifact,
     Company,
@@ -38,7 +36,7 @@ from jobauto_prefect.ledger.records import (
     Task,
     UnconfirmedEnd,
 )
-from jobauto_prefect.ledger.states import LIVE_JOBS, LIVE_TASKS
+from jobauto_prefect.ledger.states import LIVE_JOBS, LIVE_TASKS, ActionState, DeliveryState
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,9 +10,6 @@ from sqlalchemy.orm import Session
 
 from jobauto_prefect.definitions.records.actions import Action
 from jobauto_prefect.ledger.base import UtcDateTime
-from jobauto_prefect.ledger.events.deliveries import DeliveryState
-from jobauto_prefect.ledger.events.pending_actions import ActionState
-from jobauto_prefect.ledger.notices import NoticeState
 from jobauto_prefect.ledger.records import (
     Delivery,
     Event,
@@ -24,7 +21,7 @@ from jobauto_prefect.ledger.records import (
     RunTemplate,
     Task,
 )
-from jobauto_prefect.ledger.states import TaskState
+from jobauto_prefect.ledger.states import ActionState, DeliveryState, NoticeState, TaskState
 
 
 class Topic(StrEnum):

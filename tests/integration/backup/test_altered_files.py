@@ -19,7 +19,7 @@ from jobauto_prefect.backup.restoration import restore_backup
 from jobauto_prefect.backup.sealed_part import _sum_of
 from jobauto_prefect.errors import BackupDamaged, InvalidInput, NotReady
 from jobauto_prefect.ledger.audit.trail import SERVICE
-from jobauto_prefect.ledger.store import open_ledger
+from jobauto_prefect.ledger.opening import open_ledger
 from tests.support.backups import (
     PASSPHRASE,
     Entry,

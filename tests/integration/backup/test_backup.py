@@ -32,6 +32,7 @@ from jobauto_prefect.ledger.audit.seal_verification import verify
 from jobauto_prefect.ledger.audit.seals import Sealer
 from jobauto_prefect.ledger.audit.trail import SERVICE
 from jobauto_prefect.ledger.jobs.freezes import present_freeze
+from jobauto_prefect.ledger.opening import open_ledger
 from jobauto_prefect.ledger.records import (
     AuditEntry,
     Company,
@@ -41,7 +42,7 @@ from jobauto_prefect.ledger.records import (
     Task,
 )
 from jobauto_prefect.ledger.secrets import rotation_lock
-from jobauto_prefect.ledger.store import Ledger, open_ledger
+from jobauto_prefect.ledger.store import Ledger
 from tests.support.backups import PASSPHRASE, Installations, newest_revision
 from tests.support.claims import granted, own_run_of, refused, start_workers
 from tests.support.databases import both_databases, on_postgresql

@@ -20,7 +20,7 @@ from jobauto_prefect.ledger.audit.seal_verification import verify
 from jobauto_prefect.ledger.audit.seals import Sealer
 from jobauto_prefect.ledger.database import migration
 from jobauto_prefect.ledger.database.engine import make_engine
-from jobauto_prefect.ledger.store import open_ledger
+from jobauto_prefect.ledger.opening import open_ledger
 from jobauto_prefect.settings import Settings
 from tests.support.backups import Installations, newest_revision, two_for_prefect
 from tests.support.databases import both_databases, database, migrated_database, on_postgresql

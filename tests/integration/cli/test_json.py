@@ -12,9 +12,9 @@ from typer.main import get_command
 
 from jobauto_prefect.cli.app import app
 from jobauto_prefect.ledger.audit.trail import SERVICE
+from jobauto_prefect.ledger.opening import open_ledger
 from jobauto_prefect.ledger.records import Delivery, Event, OutputLine, Task
 from jobauto_prefect.ledger.states import TaskState
-from jobauto_prefect.ledger.store import open_ledger
 from jobauto_prefect.settings import Settings
 from tests.support.definitions import PROBE
 from tests.support.homes import InProcessHome

@@ -14,7 +14,7 @@ from typer.main import get_command
 
 from jobauto_prefect.cli.app import app
 from jobauto_prefect.facade.stock_credential_types import add_stock_types
-from jobauto_prefect.ledger.store import open_ledger
+from jobauto_prefect.ledger.opening import open_ledger
 from jobauto_prefect.settings import Settings
 from tests.support.definitions import PROBE
 from tests.support.homes import Home, InProcessHome, Served

@@ -17,7 +17,6 @@ from jobauto_prefect.jobs.actions import run_due_actions
 from jobauto_prefect.jobs.windows.due_windows import follow_zone
 from jobauto_prefect.ledger.audit.trail import SERVICE
 from jobauto_prefect.ledger.events.deliveries import EventKind
-from jobauto_prefect.ledger.events.pending_actions import ActionState
 from jobauto_prefect.ledger.records import (
     Delivery,
     Event,
@@ -27,6 +26,7 @@ from jobauto_prefect.ledger.records import (
     RunTemplate,
     Task,
 )
+from jobauto_prefect.ledger.states import ActionState
 from jobauto_prefect.ledger.store import Ledger
 from jobauto_prefect.settings import Settings
 from jobauto_prefect.sources.webhooks import WebhookSender

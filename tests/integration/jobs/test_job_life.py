@@ -43,10 +43,11 @@ from jobauto_prefect.ledger.audit.trail import SERVICE
 from jobauto_prefect.ledger.jobs import attempts, windows
 from jobauto_prefect.ledger.jobs.flow_runs import run_key
 from jobauto_prefect.ledger.jobs.workers import Registration, register
+from jobauto_prefect.ledger.opening import open_ledger
 from jobauto_prefect.ledger.queries.jobs import job_with_context, leases_older_than
 from jobauto_prefect.ledger.records import Job, Lease, OutboxMessage, RunTemplate, Task
 from jobauto_prefect.ledger.states import LIVE_JOBS, LIVE_TASKS, JobState, TaskState
-from jobauto_prefect.ledger.store import Ledger, open_ledger
+from jobauto_prefect.ledger.store import Ledger
 from jobauto_prefect.runtime.protocol import Claim, Ending, Launch, Renewal, Report
 from jobauto_prefect.settings import Settings
 from tests.support.databases import both_databases

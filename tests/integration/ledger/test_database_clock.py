@@ -15,7 +15,8 @@ from jobauto_prefect.clock import utc_now
 from jobauto_prefect.ledger.database import clock as database_clock
 from jobauto_prefect.ledger.database.clock import DatabaseClock
 from jobauto_prefect.ledger.database.engine import make_engine
-from jobauto_prefect.ledger.store import Ledger, open_ledger
+from jobauto_prefect.ledger.opening import open_ledger
+from jobauto_prefect.ledger.store import Ledger
 from jobauto_prefect.settings import Settings
 from tests.support.databases import POSTGRESQL, both_databases, database
 

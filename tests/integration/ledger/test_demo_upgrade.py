@@ -10,7 +10,7 @@ import pytest
 
 from jobauto_prefect.ledger.database import migration
 from jobauto_prefect.ledger.database.engine import make_engine
-from jobauto_prefect.ledger.store import open_ledger
+from jobauto_prefect.ledger.opening import open_ledger
 from jobauto_prefect.settings import Settings
 from tests.support.paths import ROOT
 from tests.support.ports import free_port

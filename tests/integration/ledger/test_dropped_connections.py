@@ -13,9 +13,10 @@ from jobauto_prefect.errors import LedgerUnavailable
 from jobauto_prefect.ledger.audit.trail import SERVICE
 from jobauto_prefect.ledger.database import migration
 from jobauto_prefect.ledger.database.engine import make_engine
+from jobauto_prefect.ledger.opening import open_ledger
 from jobauto_prefect.ledger.records import Company
 from jobauto_prefect.ledger.secrets import create_key
-from jobauto_prefect.ledger.store import Ledger, open_ledger
+from jobauto_prefect.ledger.store import Ledger
 from jobauto_prefect.settings import Settings
 from tests.support.databases import database
 from tests.support.statements import Statements, counted_database

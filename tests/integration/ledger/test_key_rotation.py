@@ -15,9 +15,10 @@ from sqlalchemy import select
 from jobauto_prefect.errors import Conflict, KeyMissing
 from jobauto_prefect.ledger.audit.trail import SERVICE
 from jobauto_prefect.ledger.key_rotation import rotate
+from jobauto_prefect.ledger.opening import open_ledger
 from jobauto_prefect.ledger.records import AuditEntry, Company, EventSource
 from jobauto_prefect.ledger.secrets import load_key, rotation_lock
-from jobauto_prefect.ledger.store import Ledger, open_ledger, prefect_key
+from jobauto_prefect.ledger.store import Ledger, prefect_key
 from jobauto_prefect.settings import Settings
 from tests.support.databases import both_databases
 from tests.support.secrets import SECRET

@@ -19,6 +19,7 @@ from jobauto_prefect.ledger.audit.trail import SERVICE, Actor, UnauditedWrite
 from jobauto_prefect.ledger.database import migration
 from jobauto_prefect.ledger.database.engine import make_engine
 from jobauto_prefect.ledger.jobs.attempts import new_job
+from jobauto_prefect.ledger.opening import open_ledger
 from jobauto_prefect.ledger.outbox import OutboxKind, claim_next, complete, enqueue, retry_later
 from jobauto_prefect.ledger.records import (
     App,
@@ -36,7 +37,7 @@ from jobauto_prefect.ledger.records import (
 )
 from jobauto_prefect.ledger.secrets import create_key, load_key
 from jobauto_prefect.ledger.states import JobState
-from jobauto_prefect.ledger.store import KEY_FACT, Ledger, open_ledger
+from jobauto_prefect.ledger.store import KEY_FACT, Ledger
 from jobauto_prefect.settings import Settings
 from tests.support.databases import both_databases
 from tests.support.secrets import SECRET

@@ -13,6 +13,7 @@ from jobauto_prefect.facade.app import create_app
 from jobauto_prefect.facade.metrics import LedgerMetrics
 from jobauto_prefect.ledger.audit.seals import Sealer
 from jobauto_prefect.ledger.audit.trail import SERVICE
+from jobauto_prefect.ledger.opening import open_ledger
 from jobauto_prefect.ledger.records import (
     AuditEntry,
     AuditSeal,
@@ -26,7 +27,7 @@ from jobauto_prefect.ledger.records import (
     SignInFailure,
     Task,
 )
-from jobauto_prefect.ledger.store import Ledger, open_ledger
+from jobauto_prefect.ledger.store import Ledger
 from jobauto_prefect.settings import Settings
 from tests.support.breakable import Relay
 from tests.support.claims import claim_of, granted, own_run_of, refused, report

@@ -11,10 +11,10 @@ from jobauto_prefect.compiler import Schedule
 from jobauto_prefect.definitions import Overlap
 from jobauto_prefect.ledger.database import migration
 from jobauto_prefect.ledger.database.engine import make_engine
+from jobauto_prefect.ledger.opening import open_ledger
 from jobauto_prefect.ledger.records import Task
 from jobauto_prefect.ledger.secrets import create_key
 from jobauto_prefect.ledger.states import LIVE_TASKS, TaskState
-from jobauto_prefect.ledger.store import open_ledger
 from jobauto_prefect.settings import Settings
 from tests.support.corpus import needs_corpus
 from tests.support.simulation.installation import few_outages, install, outages, owed, tables

@@ -15,8 +15,9 @@ from sqlalchemy import select
 from jobauto_prefect.ledger.audit.trail import SERVICE
 from jobauto_prefect.ledger.events import pending_actions
 from jobauto_prefect.ledger.events.event_store import SourceChange, store_changes
+from jobauto_prefect.ledger.opening import open_ledger
 from jobauto_prefect.ledger.records import Event, EventSource, Job, PendingAction
-from jobauto_prefect.ledger.store import Ledger, open_ledger
+from jobauto_prefect.ledger.store import Ledger
 from jobauto_prefect.settings import Settings
 from jobauto_prefect.sources import WebhookSender, http_post, webhooks
 from tests.support.background_service import beside

@@ -38,7 +38,7 @@ from jobauto_prefect.facade.formats.json_yaml import dump_json
 from jobauto_prefect.facade.http import late_routes
 from jobauto_prefect.facade.http.addresses import CONTRACT
 from jobauto_prefect.facade.service import CurrentService
-from jobauto_prefect.ledger.events.deliveries import DeliveryState
+from jobauto_prefect.ledger.states import DeliveryState
 
 ADDRESS = f"{CONSOLE}/events"
 RULES = f"{CONSOLE}/rules"

@@ -16,8 +16,8 @@ from jobauto_prefect.cli.checks import examination
 from jobauto_prefect.ledger.audit.seals import Sealer
 from jobauto_prefect.ledger.audit.trail import SERVICE
 from jobauto_prefect.ledger.jobs.workers import Registration, WorkerRecord, register
+from jobauto_prefect.ledger.opening import open_ledger
 from jobauto_prefect.ledger.records import Company, CredentialType, Job, RunTemplate
-from jobauto_prefect.ledger.store import open_ledger
 from jobauto_prefect.settings import Settings
 from tests.support.homes import Home, InProcessHome
 from tests.support.ports import free_port

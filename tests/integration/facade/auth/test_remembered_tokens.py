@@ -14,9 +14,10 @@ from jobauto_prefect.facade.auth import token_cache
 from jobauto_prefect.ledger.audit.trail import SERVICE
 from jobauto_prefect.ledger.database import migration
 from jobauto_prefect.ledger.database.engine import make_engine
+from jobauto_prefect.ledger.opening import open_ledger
 from jobauto_prefect.ledger.records import Token, User
 from jobauto_prefect.ledger.secrets import create_key
-from jobauto_prefect.ledger.store import Ledger, open_ledger
+from jobauto_prefect.ledger.store import Ledger
 from jobauto_prefect.settings import Settings
 from tests.support.databases import POSTGRESQL, database
 from tests.support.ports import free_port

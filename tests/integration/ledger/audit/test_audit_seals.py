@@ -25,8 +25,9 @@ from jobauto_prefect.ledger.audit.trail import SERVICE, Actor, write_entry
 from jobauto_prefect.ledger.database import migration
 from jobauto_prefect.ledger.database.engine import make_engine
 from jobauto_prefect.ledger.key_rotation import rotate
+from jobauto_prefect.ledger.opening import open_ledger
 from jobauto_prefect.ledger.records import AuditEntry, AuditSeal, Base, Company, InstallationValue
-from jobauto_prefect.ledger.store import Ledger, open_ledger
+from jobauto_prefect.ledger.store import Ledger
 from jobauto_prefect.settings import Settings
 from tests.support.databases import both_databases, database
 

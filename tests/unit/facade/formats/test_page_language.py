@@ -28,8 +28,8 @@ from jobauto_prefect.facade.formats.html.page_language import LANGUAGES, load_ca
 from jobauto_prefect.facade.kinds.audit_entries import AuditAction
 from jobauto_prefect.facade.kinds.event_rules import EventRule, Operation
 from jobauto_prefect.facade.kinds.jobs import Severity
-from jobauto_prefect.ledger.events.deliveries import DeliveryState, EventKind
-from jobauto_prefect.ledger.states import JobState, TaskState
+from jobauto_prefect.ledger.events.deliveries import EventKind
+from jobauto_prefect.ledger.states import DeliveryState, JobState, TaskState
 from tests.support.paths import ROOT
 
 FACADE = ROOT / "jobauto_prefect/facade"

@@ -8,10 +8,7 @@ from sqlalchemy import case, func, literal, select
 from sqlalchemy.orm import Session
 
 from jobauto_prefect.ledger import service_status
-from jobauto_prefect.ledger.events.deliveries import DeliveryState
-from jobauto_prefect.ledger.events.pending_actions import ActionState
 from jobauto_prefect.ledger.jobs.workers import is_living
-from jobauto_prefect.ledger.notices import NoticeState
 from jobauto_prefect.ledger.records import (
     AuditEntry,
     AuditSeal,
@@ -28,7 +25,7 @@ from jobauto_prefect.ledger.records import (
     Task,
     WorkerRecord,
 )
-from jobauto_prefect.ledger.states import TaskState
+from jobauto_prefect.ledger.states import ActionState, DeliveryState, NoticeState, TaskState
 
 LATELY = timedelta(hours=1)
 """Windows whose deadline was within this time are counted by themselves."""
