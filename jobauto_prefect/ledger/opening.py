@@ -6,20 +6,17 @@ from pathlib import Path
 from sqlalchemy import Engine, make_url
 
 from jobauto_prefect.clock import Clock, utc_now
-from jobauto_prefect.errors import (
-    Conflict,
-    KeyMissing,
-    NotReady,
-)
+from jobauto_prefect.errors import Conflict, KeyMissing, NotReady
 from jobauto_prefect.home import require_whole
 from jobauto_prefect.ledger.audit.trail import SERVICE
 from jobauto_prefect.ledger.database import migration
 from jobauto_prefect.ledger.database.clock import DatabaseClock
 from jobauto_prefect.ledger.database.engine import database_errors, make_engine, usual_limits
 from jobauto_prefect.ledger.database.postgresql import Limits
+from jobauto_prefect.ledger.jobs import confirmations  # noqa: F401 - it listens to flushes
 from jobauto_prefect.ledger.records import InstallationValue
 from jobauto_prefect.ledger.secrets import load_key
-from jobauto_prefect.ledger.store import _KNOWN_KEY, KEY_FACT, Ledger
+from jobauto_prefect.ledger.store import KEY_FACT, KNOWN_KEY, Ledger
 from jobauto_prefect.settings import Settings
 
 
@@ -107,5 +104,5 @@ def _require_key(ledger: Ledger) -> None:
 
 def _known_key(ledger: Ledger) -> str | None:
     with ledger.reading() as session:
-        fingerprint: str | None = session.scalar(_KNOWN_KEY)
+        fingerprint: str | None = session.scalar(KNOWN_KEY)
     return fingerprint

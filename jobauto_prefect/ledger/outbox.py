@@ -7,7 +7,7 @@ does, and `engine/outbox_worker.py` does it.
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 from enum import IntEnum, StrEnum
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from uuid import UUID
 
 from sqlalchemy import ColumnElement, Select, and_, delete, func, or_, select, update
@@ -16,9 +16,7 @@ from sqlalchemy.orm import Session
 from jobauto_prefect.ledger import queues
 from jobauto_prefect.ledger.audit.trail import SERVICE, WritingSession
 from jobauto_prefect.ledger.records import OutboxMessage
-
-if TYPE_CHECKING:
-    from jobauto_prefect.ledger.store import Ledger
+from jobauto_prefect.ledger.store import Ledger
 
 CLAIM_SPAN = timedelta(seconds=60)
 """How long a claimed message is its claimer's alone; after that another worker may claim it."""
@@ -134,7 +132,7 @@ def is_deletion_pending(session: Session, kind: OutboxKind, object_id: UUID) -> 
     return session.scalar(query) is not None
 
 
-def claim_next(ledger: "Ledger", lowest: Priority = Priority.REGISTRATION) -> OutboxMessage | None:
+def claim_next(ledger: Ledger, lowest: Priority = Priority.REGISTRATION) -> OutboxMessage | None:
     """Claim the next due message for `CLAIM_SPAN`; None if none is due.
 
     By priority, the oldest first; none below `lowest`.
@@ -145,7 +143,7 @@ def claim_next(ledger: "Ledger", lowest: Priority = Priority.REGISTRATION) -> Ou
     return taken[0] if taken else None
 
 
-def claim_due(ledger: "Ledger", most: int, registrations: int) -> Sequence[OutboxMessage]:
+def claim_due(ledger: Ledger, most: int, registrations: int) -> Sequence[OutboxMessage]:
     """Claim due messages for `CLAIM_SPAN`, as `claim_next`.
 
     At most so many starts and ends, and beside them so many registrations.
@@ -184,7 +182,7 @@ def _is_message(message: OutboxMessage) -> ColumnElement[bool]:
     )
 
 
-def complete(ledger: "Ledger", taken: OutboxMessage) -> None:
+def complete(ledger: Ledger, taken: OutboxMessage) -> None:
     """Delete a message that was handled."""
     with ledger.writing(SERVICE) as session:
         remove(session, taken)
@@ -196,26 +194,26 @@ def remove(session: WritingSession, *taken: OutboxMessage) -> None:
         session.execute(delete(OutboxMessage).where(or_(*map(_is_message, taken))))
 
 
-def release(ledger: "Ledger", taken: OutboxMessage) -> None:
+def release(ledger: Ledger, taken: OutboxMessage) -> None:
     """Release a claimed message for another worker."""
     with ledger.writing(SERVICE) as session:
         session.execute(update(OutboxMessage).where(_is_message(taken)).values(taken_until=None))
 
 
-def retry_later(ledger: "Ledger", taken: OutboxMessage, error: str) -> timedelta:
+def retry_later(ledger: Ledger, taken: OutboxMessage, error: str) -> timedelta:
     """Release a message whose handling failed; return when it is due again, later each time."""
     wait = queues.pause_after(taken.attempts, FIRST_WAIT, LONGEST_WAIT)
     _postpone(ledger, taken, wait, attempts=taken.attempts + 1, error=error)
     return wait
 
 
-def retry_soon(ledger: "Ledger", taken: OutboxMessage) -> timedelta:
+def retry_soon(ledger: Ledger, taken: OutboxMessage) -> timedelta:
     """Release a message whose subject is locked; return after how long it is due again."""
     _postpone(ledger, taken, LOCKED_WAIT)
     return LOCKED_WAIT
 
 
-def _postpone(ledger: "Ledger", taken: OutboxMessage, wait: timedelta, **changed: Any) -> None:
+def _postpone(ledger: Ledger, taken: OutboxMessage, wait: timedelta, **changed: Any) -> None:
     until = ledger.clock() + wait
     with ledger.writing(SERVICE) as session:
         session.execute(

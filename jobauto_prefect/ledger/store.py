@@ -1,4 +1,4 @@
-"""Opening the ledger: one engine, and two doors to it, for reading and for writing."""
+"""The open ledger: one engine, and two doors to it, for reading and for writing; and its keys."""
 
 import contextlib
 from collections.abc import Callable, Iterator, Sequence
@@ -9,13 +9,10 @@ from sqlalchemy import Engine, select
 from sqlalchemy.orm import Session, sessionmaker
 
 from jobauto_prefect.clock import Clock, utc_now
-from jobauto_prefect.errors import (
-    Conflict,
-)
+from jobauto_prefect.errors import Conflict
 from jobauto_prefect.ledger.audit.trail import RIGHTS_WRITTEN, SERVICE, Actor, WritingSession
 from jobauto_prefect.ledger.database.engine import database_errors
 from jobauto_prefect.ledger.database.sessions import ReconnectingSession, retry_if_dropped
-from jobauto_prefect.ledger.jobs import confirmations
 from jobauto_prefect.ledger.records import InstallationValue
 from jobauto_prefect.ledger.secrets import SecretBox
 
@@ -25,8 +22,7 @@ AUDIT_KEY_FACT = "audit_key"
 SEALED_FACTS = (PREFECT_KEY_FACT, AUDIT_KEY_FACT)
 """Facts whose values are sealed with the key."""
 
-
-_KNOWN_KEY = select(InstallationValue.value).where(InstallationValue.name == KEY_FACT)
+KNOWN_KEY = select(InstallationValue.value).where(InstallationValue.name == KEY_FACT)
 
 ReadingSession = Session
 """A session nobody commits."""
@@ -104,7 +100,7 @@ class Ledger:
 
     def _knows_key(self, fingerprint: str) -> bool:
         with self.reading() as session:
-            return session.scalar(_KNOWN_KEY) == fingerprint
+            return session.scalar(KNOWN_KEY) == fingerprint
 
     def close(self) -> None:
         """Close all connections."""
@@ -115,9 +111,6 @@ def _sessions(engine: Engine, **options: bool) -> sessionmaker[ReconnectingSessi
     """Return a maker of sessions that read; the options say how their transactions begin."""
     reading = engine.execution_options(**options)
     return sessionmaker(reading, class_=ReconnectingSession, expire_on_commit=False)
-
-
-confirmations.track_ends()
 
 
 def prefect_key(ledger: Ledger) -> str:

@@ -8,7 +8,7 @@ reported it may have died before it did.
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from uuid import UUID
 
 from sqlalchemy import (
@@ -32,9 +32,7 @@ from jobauto_prefect.ledger.jobs.leases import insert_of
 from jobauto_prefect.ledger.outbox import OutboxKind, priority_of
 from jobauto_prefect.ledger.records import Job, OutboxMessage, UnconfirmedEnd
 from jobauto_prefect.ledger.states import LIVE_JOBS, JobState
-
-if TYPE_CHECKING:
-    from jobauto_prefect.ledger.store import Ledger
+from jobauto_prefect.ledger.store import Ledger
 
 SETTLED_FOR = timedelta(seconds=10)
 """How long a worker has to show Prefect the end of its job before the reconciler looks."""
@@ -63,12 +61,8 @@ class End:
     until: datetime
 
 
-def track_ends() -> None:
-    """Make the sessions of the ledger note the ends of jobs that they write."""
-    event.listen(Job, "after_insert", _note_end)
-    event.listen(Job, "after_update", _note_end)
-
-
+@event.listens_for(Job, "after_insert")
+@event.listens_for(Job, "after_update")
 def _note_end(_mapper: Mapper[Job], connection: Connection, job: Job) -> None:
     session = object_session(job)
     if job.state in LIVE_JOBS or not isinstance(session, WritingSession):
@@ -121,7 +115,7 @@ def last_end(session: Session) -> datetime | None:
     return session.scalar(select(func.max(Job.end)))
 
 
-def claim_due(ledger: "Ledger", limit: int) -> Sequence[End]:
+def claim_due(ledger: Ledger, limit: int) -> Sequence[End]:
     """Claim ends to look at, those that wait longest first."""
     due = (
         select(UnconfirmedEnd)

@@ -225,7 +225,7 @@ def _end(launch: dict[str, Any], exit_code: int) -> dict[str, Any]:
 ACTING = """
 import asyncio
 from jobauto_prefect.jobs.actions import run_due_actions
-from jobauto_prefect.ledger.store import open_ledger
+from jobauto_prefect.ledger.opening import open_ledger
 from jobauto_prefect.settings import load_settings
 
 pytestmark = both_databases

@@ -22,7 +22,7 @@ from tests.support.servers import client, facade, user_token
 
 POLLER = """
 import asyncio
-from jobauto_prefect.ledger.store import open_ledger
+from jobauto_prefect.ledger.opening import open_ledger
 from jobauto_prefect.settings import load_settings
 from jobauto_prefect.sources import Poller
 settings = load_settings()

@@ -449,7 +449,7 @@ KILLED = """
 import asyncio, sys
 from datetime import timedelta
 from jobauto_prefect.ledger import notices
-from jobauto_prefect.ledger.store import open_ledger
+from jobauto_prefect.ledger.opening import open_ledger
 from jobauto_prefect.settings import Settings
 from jobauto_prefect.sources.notices import NoticeSender
 

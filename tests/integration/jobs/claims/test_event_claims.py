@@ -446,7 +446,7 @@ DIES = """
 import os, signal
 from jobauto_prefect.ledger.events import deliveries, delivery_jobs
 from jobauto_prefect.ledger.audit.trail import SERVICE
-from jobauto_prefect.ledger.store import open_ledger
+from jobauto_prefect.ledger.opening import open_ledger
 from jobauto_prefect.settings import Settings
 
 pytestmark = both_databases
