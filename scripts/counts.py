@@ -204,11 +204,11 @@ def declared() -> str:
         for parameter in resolved(operation.get("parameters", ()), shared)
     }
     at_routes = set()
-    for route in build_contract_router().routes:
-        route.examine()  # type: ignore[attr-defined]
-        path = plain(route.path_format.removeprefix("/api/v1"))  # type: ignore[attr-defined]
-        for method in route.methods:  # type: ignore[attr-defined]
-            for place, name in parameters_of(route.dependant):  # type: ignore[attr-defined]
+    for each in build_contract_router().routes:
+        route = each.described()  # type: ignore[attr-defined]
+        path = plain(route.path_format.removeprefix("/api/v1"))
+        for method in route.methods:
+            for place, name in parameters_of(route.dependant):
                 at_routes.add((path, method.lower(), place, name))
     there = {(path, method, place) for path, method, place, _ in at_routes if place == "path"}
     count = sum(

@@ -7,12 +7,18 @@ from typing import Any
 from urllib.parse import urlencode
 from uuid import UUID
 
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, ConfigDict, Field
 
 from jobauto_prefect.settings import Settings
 
 
-class Record(BaseModel):
+class Answer(BaseModel):
+    """What is answered; its schema is made for the document only."""
+
+    model_config = ConfigDict(defer_build=True)
+
+
+class Record(Answer):
     """What has an address of its own, and a list.
 
     The `title` of a field is what pages call it, where that is not its name in words.
@@ -46,7 +52,7 @@ class Labelled(Timed):
     )
 
 
-class ErrorSummary(BaseModel):
+class ErrorSummary(Answer):
     """What every error says, whatever its details."""
 
     error: str = Field(description="The name of the status.")
@@ -56,7 +62,7 @@ class ErrorSummary(BaseModel):
     )
 
 
-class Fault(BaseModel):
+class Fault(Answer):
     """One thing wrong: with a request, or with what a job produced."""
 
     pointer: str = Field(description="JSON pointer to the error; empty: the request as a whole.")
@@ -64,6 +70,28 @@ class Fault(BaseModel):
     message: str = Field(description="One line for people.")
     line: int | None = Field(default=None, description="Line in the body, from 1.")
     column: int | None = Field(default=None, description="Column in the body, from 1.")
+
+
+class Formats(Answer):
+    """The formats that are spoken, where one was asked for that is not."""
+
+    formats: list[str] = Field(description="The formats that are spoken.")
+
+
+class Error(ErrorSummary):
+    """Every error looks like this, in the format that was asked for."""
+
+    details: list[Fault] | Formats | None = Field(
+        default=None,
+        description="Every error in the request, or the formats that are spoken.",
+    )
+
+
+class Difference(Answer):
+    """What Prefect has, and what it should have."""
+
+    prefect: Any = Field(description="What Prefect has; null: nothing.")
+    record: Any = Field(description="What it should have, as the records say.")
 
 
 JsonObject = dict[str, Any]

@@ -20,15 +20,12 @@ from jobauto_prefect.facade.compat.translation import FIELDS, PREFIXES, publishe
 from jobauto_prefect.facade.http import errors
 from jobauto_prefect.facade.http.addresses import Address, AddressMiddleware
 from jobauto_prefect.facade.middleware.identification import IdentificationMiddleware
+from jobauto_prefect.facade.middleware.ignored_parameters import IgnoredParametersMiddleware
 from jobauto_prefect.facade.middleware.methods import HeadMiddleware
 from jobauto_prefect.facade.middleware.tracing import TracingMiddleware
 from jobauto_prefect.facade.middleware.transport import TransportMiddleware
 from jobauto_prefect.facade.openapi import docs_page, document
 from jobauto_prefect.facade.resources.crud import build_contract_router
-from jobauto_prefect.facade.resources.query_parameters import (
-    IgnoredParametersMiddleware,
-    ParameterIndex,
-)
 from jobauto_prefect.facade.service import Service
 from jobauto_prefect.jobs.timetable import announcements_of
 from jobauto_prefect.ledger.audit.trail import Actor
@@ -110,7 +107,7 @@ def create_app(
     app.state.service = Service(
         settings, ledger, outbox_worker, throttle, passwords, tokens, operator, monitor
     )
-    app.state.parameters = ParameterIndex(FIELDS)
+    app.state.dialect_fields = FIELDS
     errors.add_error_handlers(app)
     app.add_middleware(IdentificationMiddleware)
     app.add_middleware(IgnoredParametersMiddleware)

@@ -182,13 +182,7 @@ print("loaded:", *sorted({HEAVY!r} & set(sys.modules)))
         ("jobauto_prefect.runtime.worker_context", {"sqlalchemy", "cryptography"}),
         (
             "jobauto_prefect.facade.app",  # every command without a service loads it
-            {
-                "prefect",
-                "prometheus_client",
-                "jinja2",
-                "yaml",
-                "jobauto_prefect.facade.openapi.response_models",
-            },
+            {"prefect", "prometheus_client", "jinja2", "yaml"},
         ),
     ],
 )

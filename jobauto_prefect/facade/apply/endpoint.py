@@ -1,16 +1,19 @@
 """`POST /apply`: files of records are planned, and the plan is carried out by its digest."""
 
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from anyio import to_thread
 from fastapi import APIRouter, Request, Response
-from pydantic import Field, StringConstraints
+from pydantic import Field, StringConstraints, WithJsonSchema
 
+from jobauto_prefect import errors
 from jobauto_prefect.definitions.kinds import FILE_KINDS
 from jobauto_prefect.engine.sync.deployment_drift import find_drift
-from jobauto_prefect.errors import Forbidden, StalePlan, Unavailable
+from jobauto_prefect.errors import Forbidden, Unavailable
+from jobauto_prefect.facade.answers import Answer, Difference, ErrorSummary, Fault
 from jobauto_prefect.facade.auth.identity import CurrentUser, Identity
+from jobauto_prefect.facade.http.operations import SERVICE, answered, operation
 from jobauto_prefect.facade.http.requests import Body, parse, read_body, read_json_object
 from jobauto_prefect.facade.http.responses import format_of, respond_plain
 from jobauto_prefect.facade.kinds.registry import BY_ITEM
@@ -57,12 +60,86 @@ class ApplyBody(Body):
     )
 
 
-def add_routes(router: APIRouter) -> None:
-    """Add them to the contract."""
-    router.post("/apply.{suffix}")(apply_files)
-    router.post("/apply", include_in_schema=False)(apply_files)
+router = APIRouter()
 
 
+Kind = Annotated[str, WithJsonSchema({"type": "string", "enum": [*FILE_KINDS]})]
+
+
+class Changed(Answer):
+    """A field that changes."""
+
+    before: Any = Field(description="What the record says; null: nothing.")
+    after: Any = Field(description="What the file says; null: nothing.")
+
+
+class PlannedChange(Answer):
+    """What becomes of one record."""
+
+    kind: Kind = Field(description="The kind of the record; app is an application.")
+    title: str = Field(description="How people call it.")
+    action: Literal["create", "update", "restore", "delete", "unchanged"] = Field(
+        description="`restore`: the record stays, and Prefect is told anew what it says."
+    )
+    id: int | None = Field(description="Its id; null: it is new.")
+    fields: dict[str, Changed] = Field(description="Of updates: what changes, by field.")
+    drift: dict[str, Difference] = Field(description="Where Prefect has something else, by field.")
+    file: str | None = Field(description="The file that says so; null: no file names it.")
+
+
+class PlannedWarning(Fault):
+    """What is allowed and surely wrong."""
+
+    kind: Kind = Field(description="The kind of the record.")
+    title: str = Field(description="How people call it.")
+
+
+class Counts(Answer):
+    """How many records there are of each action."""
+
+    create: int = Field(description="Created.")
+    update: int = Field(description="Updated.")
+    restore: int = Field(description="Restored in Prefect.")
+    delete: int = Field(description="Deleted.")
+    unchanged: int = Field(description="Unchanged.")
+
+
+class ApplyPlan(Answer):
+    """What applying files would change, or has changed."""
+
+    digest: str = Field(description="Of the plan and of the records it is about; carries it out.")
+    applied: bool = Field(description="Whether it has been carried out.")
+    changes: list[PlannedChange] = Field(description="In the order of making them.")
+    counts: Counts = Field(description="How many of each action.")
+    warnings: list[PlannedWarning] = Field(description="What is allowed and surely wrong.")
+    forbidden: list[Fault] = Field(
+        description="What of it who asks may not do; then it is not carried out."
+    )
+    prefect_compared: bool = Field(description="Whether it was compared with Prefect.")
+    prefect_away: str | None = Field(description="Why it was not; null: it was.")
+
+
+class StalePlan(ErrorSummary):
+    """The records are not those of the digest; nothing was changed."""
+
+    details: ApplyPlan = Field(description="The plan as it is now.")
+
+
+@operation(
+    router, "POST /apply.{suffix}", "applyFiles", "Plan and apply files of records",
+    "Without `digest` the plan: what applying the files would change, tried and taken back. "
+    "With the digest of a plan it is carried out, all of it or nothing, unless the records are "
+    "others by now. Errors are answered all at once, with file, line and pointer. The rights "
+    "are those of the single writes, and each record has its entry in the audit log.",
+    tag=SERVICE,
+    answer={
+        **answered("The plan, or what was carried out.", ApplyPlan),
+        **answered(
+            "The plan is another one by now; nothing was changed.", StalePlan, status=409
+        ),
+    },
+    errors=(413, 415), body=ApplyBody,
+)  # fmt: skip
 async def apply_files(request: Request, who: CurrentUser, service: CurrentService) -> Response:
     """Return what applying files would change; with a digest or approval, do it.
 
@@ -88,7 +165,7 @@ async def apply_files(request: Request, who: CurrentUser, service: CurrentServic
                 plan = await run(decide, read)
         except PlanChanged:
             plan = await run(files.plan)
-            raise StalePlan(_plan_fields(plan, away)) from None
+            raise errors.StalePlan(_plan_fields(plan, away)) from None
         return respond_plain(request, who, "Plan", _plan_fields(plan, away))
 
 

@@ -10,8 +10,7 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 from jobauto_prefect.facade.auth.identity import Identity
-from jobauto_prefect.facade.resources.prefect_status import visible_pools
-from jobauto_prefect.facade.resources.workers import worker_fields
+from jobauto_prefect.facade.resources.workers import visible_pools, worker_fields
 from jobauto_prefect.facade.service import Service
 from jobauto_prefect.jobs.waits import wait_reasons
 from jobauto_prefect.jobs.windows.closed_time import freeze_message

@@ -4,7 +4,7 @@ Query fields are text, and published clients send numbers as text in bodies, too
 """
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Annotated, Any, TypeVar
@@ -175,6 +175,22 @@ parse_datetime = _parser(as_datetime)
 """A time."""
 
 
+def parse_text(name: str, given: str) -> str:
+    """Return a text that a database can be asked for."""
+    if not is_storable(given) or len(given) > 255:
+        raise InvalidInput([Fault(f"/{name}", "text", f"{name} can't be looked for")])
+    return given
+
+
+SCHEMAS: Mapping[Convert, dict[str, Any]] = {
+    parse_int: {"type": "integer", "minimum": 0, "maximum": BIGGEST_ID},
+    parse_bool: {"type": "boolean"},
+    parse_datetime: {"type": "string", "format": "date-time"},
+    parse_text: {"type": "string", "maxLength": 255},
+}
+"""What the document says of what a converter takes."""
+
+
 def parse_enum(choices: Sequence[str]) -> Convert:
     """Return a converter that accepts one of these words."""
 
@@ -195,10 +211,3 @@ def parse_enums(choices: Sequence[str]) -> Convert:
         return tuple(dict.fromkeys(convert_word(name, word) for word in given.split(",")))
 
     return convert
-
-
-def parse_text(name: str, given: str) -> str:
-    """Return a text that a database can be asked for."""
-    if not is_storable(given) or len(given) > 255:
-        raise InvalidInput([Fault(f"/{name}", "text", f"{name} can't be looked for")])
-    return given

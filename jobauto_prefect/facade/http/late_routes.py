@@ -34,8 +34,13 @@ class LateRoute(APIRoute):
             FastAPIError: a parameter of the endpoint is of no type it knows.
         """
         if not self._is_examined:
-            super().__init__(self.path, self.endpoint, **self._options)
+            # The models of answers are for the document only.
+            super().__init__(self.path, self.endpoint, **self._options | {"responses": None})
             self._is_examined = True
+
+    def examined(self, **options: Any) -> APIRoute:
+        """Return a route like this with the models of its answers, and further options."""
+        return APIRoute(self.path, self.endpoint, **self._options | options)
 
     async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handle one request that this route matches."""

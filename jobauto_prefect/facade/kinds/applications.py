@@ -28,7 +28,7 @@ from jobauto_prefect.facade.answers import (
 )
 from jobauto_prefect.facade.http.field_types import Boolean
 from jobauto_prefect.facade.http.requests import WHOLE_BODY, Fields, parse, read_json_object
-from jobauto_prefect.facade.kinds.resource import ENABLED, NAME, Resource, reference
+from jobauto_prefect.facade.kinds.resource import ENABLED, NAME, Resource, link, reference
 from jobauto_prefect.facade.kinds.topics import (
     TopicRefs,
     apply_existing_topics,
@@ -455,5 +455,9 @@ def _details(_session: ReadingSession, app: App, settings: Settings) -> JsonObje
 RESOURCE = Resource(
     KINDS["app"], App, Application, serialize_app, write_app,
     filters={"name": NAME, "enabled": ENABLED, "company_id": reference("company")},
-    details=_details,
+    body=ApplicationBody, details=_details,
+    note=" A definition that is older than the one there is needs `force`.",
+    links={
+        "definition": link("getDefinition", "appId"), "versions": link("listVersions", "appId"),
+    },
 )  # fmt: skip

@@ -22,7 +22,7 @@ from jobauto_prefect.facade.auth.permissions import Membership
 from jobauto_prefect.facade.http.field_types import READ_INTEGER, SIGNED, Boolean, OrText
 from jobauto_prefect.facade.http.requests import parse as parse_body
 from jobauto_prefect.facade.kinds.calendars import CalendarRefs, apply_calendars
-from jobauto_prefect.facade.kinds.resource import ENABLED, NAME, Resource
+from jobauto_prefect.facade.kinds.resource import ENABLED, NAME, Resource, link
 from jobauto_prefect.facade.kinds.topics import TopicRefs, apply_topics
 from jobauto_prefect.facade.writes.base import (
     LabelledBody,
@@ -243,4 +243,7 @@ RESOURCE = Resource(
     KINDS["company"], records.Company, Company, serialize_company, write_company,
     filters={"name": NAME, "enabled": ENABLED},
     body=CompanyBody,
+    links={
+        "members": link("listMembers", "companyId"), "assign": link("assignMember", "companyId"),
+    },
 )  # fmt: skip

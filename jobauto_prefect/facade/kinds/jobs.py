@@ -27,6 +27,7 @@ from jobauto_prefect.facade.kinds.resource import (
     Filter,
     Resource,
     choices,
+    link,
     period,
     reference,
 )
@@ -433,4 +434,10 @@ RESOURCE = Resource(
         "retry_of": Filter("retry_of", parse_int),
     },
     body=JobBody, detail=JobWithOutput, details=_details, written=_written,
+    change="JobChange",
+    note=" Without an id a run is scheduled, now or at `scheduled`. With one, `scheduled` and "
+    "`note` change while it waits, and `state` `cancelled` ends it (this needs `jobs.execute`).",
+    deletion="Takes a job away that is over and belongs to no task.",
+    links={"output": link("getOutput", "jobId")},
+    repeated={"job_id": {"type": "integer", "description": "The same as `id`."}},
 )  # fmt: skip

@@ -4,9 +4,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from jobauto_prefect.definitions.kinds import Kind
+from jobauto_prefect.definitions.kinds import KINDS, Kind
 from jobauto_prefect.facade.answers import JsonObject, Record
 from jobauto_prefect.facade.http.field_types import (
+    SCHEMAS,
     Convert,
     parse_bool,
     parse_datetime,
@@ -15,6 +16,7 @@ from jobauto_prefect.facade.http.field_types import (
     parse_int,
     parse_text,
 )
+from jobauto_prefect.facade.http.parameters import Json, number_or_name, query
 from jobauto_prefect.facade.http.requests import Body
 from jobauto_prefect.facade.writes.base import WriteRequest, WriteResult
 from jobauto_prefect.ledger.queries import lists
@@ -28,7 +30,8 @@ class Filter:
     """A query parameter of a list: the column it looks at, and how.
 
     `refers_to` is the kind of record whose id or name it is ("": none). `several`: it may be some
-    of the choices, with commas between them.
+    of the choices, with commas between them. `shown` is what the document calls the column where
+    it is no single field.
     """
 
     column: str
@@ -37,6 +40,33 @@ class Filter:
     choices: Sequence[str] = ()
     refers_to: str = ""
     several: bool = False
+    shown: str = ""
+
+    def parameter(self, name: str) -> Any:
+        """Return the type of the parameter, for the document."""
+        column = self.shown or f"`{self.column}`"
+        texts = {
+            "ge": f"Only those whose {column} is not before this time.",
+            "lt": f"Only those whose {column} is before this time.",
+            "le": f"Only those whose {column} is not after this time.",
+            "contains": f"Only those with this in their {column}, in whatever case.",
+            "has": f"Only those with this among their {column}.",
+        }
+        text = texts.get(self.how, f"Only those with this `{self.column}`.")
+        if self.several:
+            text = f"Only those with this `{self.column}`, or with some of them, with commas."
+        return query(name, self._schema, text, allowEmptyValue=True)
+
+    @property
+    def _schema(self) -> Json:
+        if self.refers_to:
+            return number_or_name(KINDS[self.refers_to], lowest=0)
+        if self.several:
+            words = "|".join(self.choices)
+            return {"type": "string", "pattern": f"^({words})(,({words}))*$"}
+        if self.choices:
+            return {"type": "string", "enum": list(self.choices)}
+        return SCHEMAS[self.convert]
 
     def condition(self, name: str, given: str) -> Condition:
         """Return the condition a request asks for. Raises InvalidInput."""
@@ -82,6 +112,30 @@ def _nothing(_record: Any) -> JsonObject:
     return {}
 
 
+DELETION = (
+    "Takes the record away: it is gone from lists and from Prefect, is kept for history, and "
+    "its name is free again. Where active records depend on it: 409, naming them."
+)
+
+
+def link(operation: str, parameter: str) -> Json:
+    """Describe that the id of a record is a parameter of an operation."""
+    return {
+        "operationId": operation,
+        "parameters": {parameter: "$response.body#/id"},
+        "description": f"The id is the `{parameter}`.",
+    }
+
+
+def body_link(operation: str, field: str) -> Json:
+    """Describe that the id of a record is a field of what an operation is sent."""
+    return {
+        "operationId": operation,
+        "requestBody": {field: "$response.body#/id"},
+        "description": f"The id is the body's `{field}`.",
+    }
+
+
 @dataclass(frozen=True, slots=True)
 class Resource:
     """One kind of records in REST: its words, the class of its records, how they are shown and
@@ -89,7 +143,10 @@ class Resource:
 
     `answer` is what lists show of a record, `detail` what its own address shows (None: the same):
     `details` reads what is shown beyond a list's row. `written` adds to the answer of a write.
-    `body` is what clients write, None for definitions. `put`: PUT does what POST does to a record's
+    `body` is what clients write, `change` the schema of what may change of a record where that is
+    less. In the document `note` is said of writes, `deletion` of deletions, and `links` are where
+    the id of a written record leads beside its own operations; `repeated` are fields that the
+    answer of a write has besides. `put`: PUT does what POST does to a record's
     path; `listed_at_item`: GET at the path for new records is the list. Both are there for one
     client.
     """
@@ -101,6 +158,11 @@ class Resource:
     write: Callable[[WriteRequest], WriteResult] | None = None
     filters: Mapping[str, Filter] = field(default_factory=dict)
     body: type[Body] | None = None
+    change: str = ""
+    note: str = ""
+    deletion: str = DELETION
+    links: Mapping[str, Json] = field(default_factory=dict)
+    repeated: Json = field(default_factory=dict)
     detail: type[Record] | None = None
     details: Callable[[ReadingSession, Any, Settings], JsonObject] = _no_details
     written: Callable[[Any], JsonObject] = _nothing

@@ -39,7 +39,7 @@ from jobauto_prefect.facade.http.field_types import (
 from jobauto_prefect.facade.http.requests import Fields
 from jobauto_prefect.facade.http.requests import parse as parse_body
 from jobauto_prefect.facade.kinds.calendars import CalendarRefs, apply_calendars
-from jobauto_prefect.facade.kinds.resource import NAME, Filter, Resource, reference
+from jobauto_prefect.facade.kinds.resource import NAME, Filter, Resource, body_link, reference
 from jobauto_prefect.facade.kinds.topics import TopicRefs, apply_topics, require_own_topics
 from jobauto_prefect.facade.writes.actions import Actions, ActionsBody, apply_actions
 from jobauto_prefect.facade.writes.assignments import (
@@ -546,4 +546,5 @@ RESOURCE = Resource(
     },
     body=TemplateBody, written=_all_topics, listed_at_item=True,
     details=lambda _session, template, _settings: _all_topics(template),
+    links={"run": body_link("writeJob", "runtemplate_id")},
 )  # fmt: skip

@@ -14,7 +14,7 @@ from jobauto_prefect.facade.auth.permissions import ROLE_DESCRIPTIONS, ROLE_IDS,
 from jobauto_prefect.facade.http.field_types import Boolean, parse_text
 from jobauto_prefect.facade.http.requests import Body
 from jobauto_prefect.facade.http.requests import parse as parse_body
-from jobauto_prefect.facade.kinds.resource import ENABLED, Filter, Resource
+from jobauto_prefect.facade.kinds.resource import ENABLED, Filter, Resource, link
 from jobauto_prefect.facade.writes import memberships
 from jobauto_prefect.facade.writes.base import (
     ShortText,
@@ -203,4 +203,9 @@ RESOURCE = Resource(
     KINDS["user"], records.User, User, serialize_user, write_user,
     filters={"enabled": ENABLED, "login": Filter("login", parse_text)},
     body=UserBody,
+    links={
+        "roles": link("listRoles", "userId"),
+        "setRoles": link("setRoles", "userId"),
+        "tokens": link("listTokens", "userId"),
+    },
 )  # fmt: skip

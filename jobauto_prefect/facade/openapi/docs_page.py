@@ -9,8 +9,8 @@ from fastapi import Response
 from jobauto_prefect.facade.auth.identity import CurrentUser
 from jobauto_prefect.facade.formats import PageLink, View
 from jobauto_prefect.facade.http import late_routes
+from jobauto_prefect.facade.http.parameters import Json
 from jobauto_prefect.facade.openapi.document import ABOUT, document, document_text, tags
-from jobauto_prefect.facade.openapi.schemas import Json
 
 Row = tuple[str, str, str]
 """Name, type and meaning of a field."""

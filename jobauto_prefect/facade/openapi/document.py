@@ -1,19 +1,20 @@
-"""The OpenAPI document of `/api/v1`, made from the table of resources and the bodies."""
+"""The OpenAPI document of `/api/v1`: what FastAPI says of the routes, tidied."""
 
 import json
+from collections.abc import Mapping, Sequence
 from functools import cache
+
+from fastapi.openapi.utils import get_openapi
+from fastapi.routing import APIRoute
 
 from jobauto_prefect import __version__
 from jobauto_prefect.definitions.kinds import KINDS
-from jobauto_prefect.facade.openapi.components import error_responses, parameters
-from jobauto_prefect.facade.openapi.record_operations import record_operations
-from jobauto_prefect.facade.openapi.resource_operations import resource_operations
-from jobauto_prefect.facade.openapi.schemas import Json, component_schemas
-from jobauto_prefect.facade.openapi.service_operations import (
-    SERVICE,
-    SIGNING_IN,
-    service_operations,
-)
+from jobauto_prefect.facade.formats import FORMATS
+from jobauto_prefect.facade.http.addresses import CONTRACT
+from jobauto_prefect.facade.http.operations import SERVICE, SIGNING_IN, Operation, error_name
+from jobauto_prefect.facade.http.parameters import FOR_RECORDS, Json
+from jobauto_prefect.facade.openapi.schemas import component_schemas, reference
+from jobauto_prefect.facade.resources.crud import build_contract_router
 
 ABOUT = """\
 Applications, companies, run templates, jobs and what belongs to them.
@@ -33,9 +34,51 @@ Permissions, paging and all else are explained in docs/rest.md.
 """
 
 
+ERRORS: Mapping[int, str] = {
+    400: "The request is wrong. `details` has every error with its place.",
+    401: "No credentials, or credentials that are not valid.",
+    403: "You are known and may not do this; or the request came by the wrong way: plain HTTP from "
+    "another machine, or a page of another site.",
+    404: "There is no such record, or none you may see.",
+    406: "The format is not spoken here. `details.formats` are those that are.",
+    409: "The state of the record forbids it, or others depend on it.",
+    412: "The record was to be new (`If-None-Match`), and there is one already.",
+    413: "The body is larger than the service takes.",
+    415: "The body is packed in another way than by gzip.",
+    422: "The `Idempotency-Key` came before, with another request.",
+    429: "Too many failed sign-ins of this account: try later, or use a token.",
+    503: "The database is away. Try again.",
+}
+RETRY_AFTER: Json = {
+    "description": "Seconds to wait.",
+    "required": True,
+    "schema": {"type": "integer", "minimum": 1},
+}
+HEADERS: Mapping[int, Json] = {
+    401: {
+        "WWW-Authenticate": {
+            "description": "The schemes that are taken, the preferred one first.",
+            "required": True,
+            "schema": {"type": "string"},
+        }
+    },
+    409: {"Retry-After": {**RETRY_AFTER, "required": False}},
+    429: {"Retry-After": RETRY_AFTER},
+    503: {"Retry-After": RETRY_AFTER},
+}
+
+
 @cache
 def document() -> Json:
     """Make the document once; do not change it."""
+    operations = [
+        each
+        for each in build_contract_router().routes
+        if isinstance(each, Operation) and each.include_in_schema
+    ]
+    routes = [each.described() for each in operations]
+    paths, parameters = describe_operations(routes)
+    bodies = [each.body for each in operations if each.body is not None]
     return {
         "openapi": "3.1.0",
         "info": {
@@ -51,11 +94,23 @@ def document() -> Json:
         ],
         "tags": [{"name": name} for name in tags()],
         "security": [{"bearer": []}, {"basic": []}],
-        "paths": paths(),
+        "paths": paths,
         "components": {
-            "schemas": component_schemas(),
-            "responses": error_responses(),
-            "parameters": parameters(),
+            "schemas": component_schemas(routes, bodies),
+            "responses": {
+                error_name(status): {
+                    "description": text,
+                    **({"headers": HEADERS[status]} if status in HEADERS else {}),
+                    "content": {
+                        FORMATS[name].media_type: (
+                            {"schema": reference("Error")} if name == "json" else {}
+                        )
+                        for name in FOR_RECORDS
+                    },
+                }
+                for status, text in ERRORS.items()
+            },
+            "parameters": parameters,
             "securitySchemes": {
                 "bearer": {
                     "type": "http",
@@ -72,15 +127,67 @@ def document() -> Json:
     }
 
 
-@cache
-def paths() -> Json:
-    """Describe the operations, by path and method; do not change what is returned."""
-    described: Json = {}
-    for operations in (resource_operations(), service_operations(), record_operations()):
-        for path, method, operation in operations:
-            described.setdefault(path, {})[method] = operation
-    _complete_links(described)
-    return described
+def describe_operations(routes: Sequence[APIRoute]) -> tuple[Json, Json]:
+    """Let FastAPI describe the routes; return the operations and the parameters they share."""
+    paths: Json = {}
+    shared: Json = {}
+    for path, methods in get_openapi(title="", version="", routes=routes)["paths"].items():
+        for method, operation in methods.items():
+            shown = _tidy_operation(path.removeprefix(CONTRACT), operation, shared)
+            paths.setdefault(shown, {})[method] = operation
+    _complete_links(paths)
+    return paths, shared
+
+
+def _tidy_operation(path: str, operation: Json, shared: Json) -> str:
+    """Tidy what FastAPI says of an operation; return its path as the document has it."""
+    if "parameters" in operation:
+        given = operation["parameters"]
+        in_path = sorted(
+            (each for each in given if each["in"] == "path"),
+            key=lambda each: path.index(f"{{{each['name']}}}"),
+        )
+        for each in in_path:
+            name = each["schema"].get("x-shown", each["name"])
+            path = path.replace(f"{{{each['name']}}}", f"{{{name}}}")
+        others = [each for each in given if each["in"] != "path"]
+        operation["parameters"] = [_tidy_parameter(each, shared) for each in (*in_path, *others)]
+    responses = operation["responses"]
+    for status, response in [*responses.items()]:
+        if "$ref" in response:
+            responses[status] = {"$ref": response["$ref"]}
+        elif "HTTPValidationError" in repr(response):  # FastAPI's own errors, which we never send
+            del responses[status]
+        for content in response.get("content", {}).values():
+            content.get("schema", {}).pop("title", None)
+    return path
+
+
+def _tidy_parameter(parameter: Json, shared: Json) -> Json:
+    """Return a parameter as the document has it; those that are shared are referred to."""
+    schema = _without_null(parameter["schema"])
+    kept = {key.removeprefix("x-"): schema.pop(key) for key in [*schema] if key.startswith("x-")}
+    for key in ("title", "description"):
+        schema.pop(key, None)
+    schema |= {"default": kept.pop("default", schema.get("default"))}
+    if schema["default"] is None:
+        del schema["default"]
+    name, shared_name = kept.pop("shown", parameter["name"]), kept.pop("shared", None)
+    tidy = {**parameter, "name": name, "schema": schema, **kept}
+    if not tidy["required"]:
+        del tidy["required"]
+    if shared_name is None:
+        return tidy
+    shared[shared_name] = tidy
+    return {"$ref": f"#/components/parameters/{shared_name}"}
+
+
+def _without_null(schema: Json) -> Json:
+    """Return the schema of an optional parameter without null, which no query can say."""
+    choices: list[Json] = [each for each in schema.get("anyOf", ()) if each != {"type": "null"}]
+    if len(choices) != 1:
+        return dict(schema)
+    return {key: value for key, value in schema.items() if key != "anyOf"} | choices[0]
 
 
 def document_text() -> str:

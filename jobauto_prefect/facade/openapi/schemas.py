@@ -2,48 +2,28 @@
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import cache
 from importlib import resources
 from typing import Any
 
-from pydantic.json_schema import GenerateJsonSchema, models_json_schema
+from fastapi.routing import APIRoute
+from pydantic import BaseModel, TypeAdapter
+from pydantic.json_schema import GenerateJsonSchema
 
 from jobauto_prefect.definitions import schema as definition_schema
 from jobauto_prefect.definitions.kinds import KINDS
-from jobauto_prefect.facade.apply.endpoint import ApplyBody
-from jobauto_prefect.facade.kinds.applications import ApplicationBody
+from jobauto_prefect.facade.answers import Error
+from jobauto_prefect.facade.http.operations import SCHEMAS
+from jobauto_prefect.facade.http.parameters import Json
 from jobauto_prefect.facade.kinds.registry import RESOURCES
-from jobauto_prefect.facade.resources.event_replay import ReplayBody
-from jobauto_prefect.facade.resources.maintenance import MaintenanceBody
-from jobauto_prefect.facade.resources.memberships import MemberBody, RolesBody
-from jobauto_prefect.facade.resources.task_actions import ExcuseBody
-from jobauto_prefect.facade.resources.user_tokens import TokenBody
 from jobauto_prefect.facade.writes.base import NEVER_NULL
 from jobauto_prefect.ledger.base import BIGGEST_ID
 
-Json = dict[str, Any]
-SCHEMA_PREFIX = "#/components/schemas/"
-
 BODIES: Mapping[str, str] = {
-    **{resource.kind.item: resource.body.__name__ for resource in RESOURCES if resource.body},
-    "app": ApplicationBody.__name__,
+    resource.kind.item: resource.body.__name__ for resource in RESOURCES if resource.body
 }
 """Record kind -> schema of what clients write."""
-
-_MODELS = (
-    *(resource.body for resource in RESOURCES if resource.body),
-    *(
-        ApplicationBody,
-        ApplyBody,
-        ExcuseBody,
-        MaintenanceBody,
-        MemberBody,
-        ReplayBody,
-        RolesBody,
-        TokenBody,
-    ),
-)
 
 KEY: Json = {
     "description": "The record to update; without it the natural key tells.",
@@ -60,7 +40,7 @@ _LOCAL = re.compile(r'"#/definitions/(\w+)"')
 
 def reference(name: str) -> Json:
     """Refer to one of the schemas."""
-    return {"$ref": SCHEMA_PREFIX + name}
+    return {"$ref": SCHEMAS + name}
 
 
 @cache
@@ -84,16 +64,15 @@ class _SchemaGenerator(GenerateJsonSchema):
         return False
 
 
-@cache
-def component_schemas() -> Json:
-    """Make all schemas, by name; do not change what is returned."""
-    # Many models, which only the document needs.
-    from jobauto_prefect.facade.openapi.response_models import SHAPES
-
-    modes: list[Any] = [(model, "validation") for model in _MODELS]
-    modes += [(shape, "serialization") for shape in SHAPES]
-    _, generated = models_json_schema(
-        modes, ref_template=f"{SCHEMA_PREFIX}{{model}}", schema_generator=_SchemaGenerator
+def component_schemas(routes: Iterable[APIRoute], bodies: Iterable[type[BaseModel]]) -> Json:
+    """Make the schemas of what routes answer and are sent, by name."""
+    answered: set[Any] = {
+        field.field_info.annotation for route in routes for field in route.response_fields.values()
+    }
+    inputs: list[Any] = [(each, "validation", TypeAdapter(each)) for each in {*bodies}]
+    inputs += [(each, "serialization", TypeAdapter(each)) for each in (*answered, Error)]
+    _, generated = TypeAdapter.json_schemas(
+        inputs, ref_template=f"{SCHEMAS}{{model}}", schema_generator=_SchemaGenerator
     )
     made: Json = {**generated["$defs"], **_definition_schemas()}
     _add_definition(made["Application"])
@@ -138,7 +117,7 @@ def _definition_schemas() -> Json:
     """Make schemas of the definition's parts, and of its fields without what it requires."""
     text = json.dumps(definition_schema())
     definition: Json = json.loads(
-        _LOCAL.sub(lambda match: f'"{SCHEMA_PREFIX}{_part_name(match[1])}"', text)
+        _LOCAL.sub(lambda match: f'"{SCHEMAS}{_part_name(match[1])}"', text)
     )
     parts = definition.pop("definitions")
     for keyword in ("$schema", "required", "title"):

@@ -3,9 +3,12 @@
 from typing import Any
 
 from fastapi import APIRouter, Request, Response
+from pydantic import Field
 
 from jobauto_prefect.definitions.mask import MASK
+from jobauto_prefect.facade.answers import Answer
 from jobauto_prefect.facade.auth.identity import CurrentUser
+from jobauto_prefect.facade.http.operations import answered, operation
 from jobauto_prefect.facade.http.responses import format_of, respond_plain
 from jobauto_prefect.facade.resources.natural_keys import key_type
 from jobauto_prefect.facade.service import CurrentService
@@ -16,14 +19,24 @@ from jobauto_prefect.ledger.records import Credential
 CredentialKey: Any = key_type(Credential, "credential_id")
 
 
-def add_routes(router: APIRouter) -> None:
-    """Add them to the contract."""
-    router.post("/credential/{credential_id}/reveal.{suffix}", name="reveal credential")(
-        reveal_credential
-    )
-    router.post("/credential/{credential_id}/reveal", include_in_schema=False)(reveal_credential)
+router = APIRouter()
 
 
+class CredentialRevealed(Answer):
+    """A credential with its secret values in clear."""
+
+    id: int = Field(description="The number of the record.")
+    name: str = Field(description="The name for people.")
+    values: dict[str, str] = Field(description="All its values in clear.")
+
+
+@operation(
+    router, "POST /credential/{credential_id}/reveal.{suffix}", "revealCredential",
+    "Reveal a credential",
+    "All its values in clear. Each time there is an entry in the audit log, before the answer. "
+    "Needs `credentials.reveal`.",
+    tag="Credentials", answer=answered("The values.", CredentialRevealed), errors=(413, 415),
+)  # fmt: skip
 def reveal_credential(
     credential_id: CredentialKey, request: Request, who: CurrentUser, service: CurrentService
 ) -> Response:

@@ -1,21 +1,28 @@
 """The REST contract: its router, and the routes that read and delete single records."""
 
 import functools
-from typing import Any
+from typing import Any, Literal
 
-from fastapi import APIRouter, Depends, Request, Response
+from fastapi import APIRouter, Request, Response
+from pydantic import Field
 
 from jobauto_prefect.errors import NotFound
+from jobauto_prefect.facade.answers import Answer
 from jobauto_prefect.facade.apply import endpoint
 from jobauto_prefect.facade.auth.identity import CurrentUser, Identity
-from jobauto_prefect.facade.http import late_routes
-from jobauto_prefect.facade.http.addresses import CONTRACT, address_of
+from jobauto_prefect.facade.http.addresses import address_of
+from jobauto_prefect.facade.http.operations import (
+    answered,
+    operation,
+    to_pascal_case,
+)
 from jobauto_prefect.facade.http.responses import format_of, load_names, respond, respond_plain
 from jobauto_prefect.facade.kinds.jobs import add_wait_reasons
 from jobauto_prefect.facade.kinds.registry import RESOURCES
 from jobauto_prefect.facade.kinds.resource import Resource
 from jobauto_prefect.facade.kinds.run_templates import add_job_counts
 from jobauto_prefect.facade.resources import (
+    applications,
     credential_secrets,
     event_replay,
     event_sources,
@@ -29,15 +36,11 @@ from jobauto_prefect.facade.resources import (
     status,
     suggestions,
     task_actions,
-    user_tokens,
+    users,
     workers,
 )
 from jobauto_prefect.facade.resources.lists import add_list, view_of
-from jobauto_prefect.facade.resources.natural_keys import key_type
-from jobauto_prefect.facade.resources.query_parameters import (
-    refuse_conditions,
-    refuse_unknown_parameters,
-)
+from jobauto_prefect.facade.resources.natural_keys import OWNED, key_type
 from jobauto_prefect.facade.resources.upserts import add_upsert
 from jobauto_prefect.facade.service import CurrentService
 from jobauto_prefect.facade.writes.memberships import refuse_higher_user, require_super_admin_left
@@ -49,33 +52,31 @@ from jobauto_prefect.ledger.soft_delete import soft_delete
 from jobauto_prefect.ledger.store import ReadingSession
 
 ROUTE_MODULES = (
-    endpoint,
-    job_deletion,
-    forecasts,
     status,
+    forecasts,
     maintenance,
-    memberships,
     prefect_status,
-    task_actions,
-    credential_secrets,
-    sessions,
-    event_replay,
-    event_sources,
-    suggestions,
-    job_output,
-    user_tokens,
+    endpoint,
     workers,
+    sessions,
+    users,
+    memberships,
+    job_deletion,
+    job_output,
+    applications,
+    task_actions,
+    suggestions,
+    event_sources,
+    credential_secrets,
+    event_replay,
 )
-"""Modules of routes that follow no pattern."""
+"""Modules of routes that follow no pattern, in the order of the document."""
 
 
 @functools.cache  # it holds no state, and takes some time
 def build_contract_router() -> APIRouter:
     """Build the router with all routes of the contract."""
-    dependencies = [Depends(refuse_conditions), Depends(refuse_unknown_parameters)]
-    router = late_routes.router(prefix=CONTRACT, dependencies=dependencies)
-    for module in ROUTE_MODULES:
-        module.add_routes(router)  # before the patterns, which would take some of their paths
+    router = APIRouter()
     for resource in RESOURCES:
         add_list(router, resource)
         _add_read(router, resource)
@@ -83,7 +84,17 @@ def build_contract_router() -> APIRouter:
             add_upsert(router, resource)
         if resource.kind.deletable:
             _add_delete(router, resource)
+    for module in ROUTE_MODULES:
+        router.routes.extend(module.router.routes)
     return router
+
+
+class Deleted(Answer):
+    """A record is gone: from lists and from Prefect; history keeps it."""
+
+    id: int = Field(description="The number of the record.")
+    deleted: Literal[True] = Field(description="Always true.")
+    success: Literal[True] = Field(description="Always true.")
 
 
 def _add_read(router: APIRouter, resource: Resource) -> None:
@@ -107,9 +118,19 @@ def _add_read(router: APIRouter, resource: Resource) -> None:
         return respond(request, format_name, view)
 
     read.__annotations__["record_id"] = key_type(resource.record)
-    name = resource.kind.item
-    router.get(f"/{name}/{{record_id}}.{{suffix}}", name=f"get {name}")(read)
-    router.get(f"/{name}/{{record_id}}", include_in_schema=False)(read)
+    kind = resource.kind
+    add = operation(
+        router,
+        f"GET /{kind.item}/{{record_id}}.{{suffix}}",
+        f"get{to_pascal_case(kind.noun)}",
+        f"Get {kind.noun}",
+        f"{kind.one}. Needs `{kind.read}`.",
+        tag=kind.many,
+        answer=answered(f"The {kind.noun}.", resource.detail or resource.answer),
+        # Companies may have records of the same name.
+        errors=(409,) if resource.record in OWNED else (),
+    )
+    add(read)
 
 
 def _get_visible(
@@ -161,6 +182,15 @@ def _add_delete(router: APIRouter, resource: Resource) -> None:
         return respond_plain(request, who, f"Deleted {resource.kind.item} {record_id}", gone)
 
     delete.__annotations__["record_id"] = key_type(resource.record)
-    name = resource.kind.item
-    router.delete(f"/{name}/{{record_id}}.{{suffix}}", name=f"delete {name}")(delete)
-    router.delete(f"/{name}/{{record_id}}", include_in_schema=False)(delete)
+    kind = resource.kind
+    add = operation(
+        router,
+        f"DELETE /{kind.item}/{{record_id}}.{{suffix}}",
+        f"delete{to_pascal_case(kind.noun)}",
+        f"Delete {kind.noun}",
+        f"{resource.deletion} Needs `{kind.permissions}.delete`.",
+        tag=kind.many,
+        answer=answered("It is gone.", Deleted),
+        errors=(409,),
+    )
+    add(delete)

@@ -1,14 +1,21 @@
 """Replaying events: dead letters, and what a rule was too young for."""
 
+from typing import Any
+
 from fastapi import APIRouter, Request, Response
 from pydantic import Field
 
 from jobauto_prefect.errors import Conflict
 from jobauto_prefect.facade.auth.identity import CurrentUser
-from jobauto_prefect.facade.http.field_types import Integer
+from jobauto_prefect.facade.http.operations import WRITE_ERRORS, answered, operation
+from jobauto_prefect.facade.http.parameters import number_key
 from jobauto_prefect.facade.http.requests import Body, BodyFields, parse
 from jobauto_prefect.facade.http.responses import respond_plain
-from jobauto_prefect.facade.kinds.events import serialize_event, serialize_event_details
+from jobauto_prefect.facade.kinds.events import (
+    EventWithDeliveries,
+    serialize_event,
+    serialize_event_details,
+)
 from jobauto_prefect.facade.service import CurrentService
 from jobauto_prefect.facade.writes.base import Id
 from jobauto_prefect.ledger.audit.trail import WritingSession
@@ -26,14 +33,19 @@ class ReplayBody(Body):
     eventrule_id: Id | None = Field(default=None, description="The event rule.")
 
 
-def add_routes(router: APIRouter) -> None:
-    """Add them to the contract."""
-    router.post("/event/{event_id}/replay.{suffix}", name="replay event")(replay)
-    router.post("/event/{event_id}/replay", include_in_schema=False)(replay)
+EventKey: Any = number_key("eventId", "event")
+router = APIRouter()
 
 
+@operation(
+    router, "POST /event/{event_id}/replay.{suffix}", "replayEvent", "Replay an event",
+    "Starts the rules whose delivery is a dead letter, or the one rule that is named. A rule "
+    "that was started by an event never is twice. Needs `jobs.execute`.",
+    tag="Events", answer=answered("The event, and what it owes now.", EventWithDeliveries),
+    errors=WRITE_ERRORS, body=ReplayBody, body_required=False,
+)  # fmt: skip
 def replay(
-    event_id: Integer,
+    event_id: EventKey,
     fields: BodyFields,
     request: Request,
     who: CurrentUser,

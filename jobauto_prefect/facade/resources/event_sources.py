@@ -3,8 +3,11 @@
 from typing import Any
 
 from fastapi import APIRouter, Request, Response
+from pydantic import Field
 
+from jobauto_prefect.facade.answers import Answer
 from jobauto_prefect.facade.auth.identity import CurrentUser
+from jobauto_prefect.facade.http.operations import WRITE_ERRORS, answered, operation
 from jobauto_prefect.facade.http.responses import format_of, respond_plain
 from jobauto_prefect.facade.resources.natural_keys import key_type
 from jobauto_prefect.facade.service import CurrentService
@@ -16,12 +19,22 @@ from jobauto_prefect.sources import floor_of, probe, source_rules, source_target
 SourceKey: Any = key_type(EventSource, "source_id")
 
 
-def add_routes(router: APIRouter) -> None:
-    """Add them to the contract."""
-    router.post("/eventsource/{source_id}/test.{suffix}", name="test eventsource")(test)
-    router.post("/eventsource/{source_id}/test", include_in_schema=False)(test)
+router = APIRouter()
 
 
+class SourceTested(Answer):
+    """What a test of an event source found."""
+
+    reachable: bool = Field(description="Whether its changes can be read.")
+    message: str = Field(description="One line for people.")
+
+
+@operation(
+    router, "POST /eventsource/{source_id}/test.{suffix}", "testSource", "Test an event source",
+    "Whether its adapter database answers and `changes_cache` can be read and, where changes "
+    "are deleted, written. Takes at most five seconds. Needs `companies.update`.",
+    tag="Event sources", answer=answered("What was found.", SourceTested), errors=WRITE_ERRORS,
+)  # fmt: skip
 def test(
     source_id: SourceKey, request: Request, who: CurrentUser, service: CurrentService
 ) -> Response:

@@ -6,6 +6,7 @@ from itertools import islice
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request, Response
+from pydantic import Field
 
 from jobauto_prefect.compiler.scheduling.deadlines import deadline_of
 from jobauto_prefect.compiler.scheduling.forecast import PlannedLaunch, Timing, forecast
@@ -13,8 +14,10 @@ from jobauto_prefect.compiler.scheduling.schedule import Schedule
 from jobauto_prefect.compiler.scheduling.windows import count_windows
 from jobauto_prefect.engine.sync.deployment_plans import template_schedule
 from jobauto_prefect.errors import Fault, InvalidInput
+from jobauto_prefect.facade.answers import Answer
 from jobauto_prefect.facade.auth.identity import CurrentUser, Identity
 from jobauto_prefect.facade.http.field_types import READ_INTEGER, parse_int, parse_text
+from jobauto_prefect.facade.http.operations import SERVICE, answered, operation
 from jobauto_prefect.facade.http.responses import respond_plain
 from jobauto_prefect.facade.resources.natural_keys import find_id, is_name
 from jobauto_prefect.facade.service import CurrentService, Service
@@ -26,17 +29,55 @@ from jobauto_prefect.ledger.store import ReadingSession
 
 MAX_WINDOWS = 10_000
 MAX_NAMED = 100  # run templates; a name takes a query
-Days = Annotated[int, Query(ge=1, le=3660), READ_INTEGER]
-Limit = Annotated[int, Query(ge=1, le=MAX_WINDOWS), READ_INTEGER]
-Ids = Annotated[str | None, Query(pattern=r"^[^,]{1,320}(,[^,]{1,320})*$")]
+Days = Annotated[int, Query(ge=1, le=3660, description="How far to look."), READ_INTEGER]
+Limit = Annotated[
+    int,
+    Query(ge=1, le=MAX_WINDOWS, description="Only so many, the first ones."),
+    READ_INTEGER,
+]
+Ids = Annotated[
+    str | None,
+    Query(
+        pattern=r"^[^,]{1,320}(,[^,]{1,320})*$",
+        description="Only these run templates: ids or `company/name`, with commas.",
+    ),
+]
 
 
-def add_routes(router: APIRouter) -> None:
-    """Add them to the contract."""
-    router.get("/forecast.{suffix}")(list_forecast)
-    router.get("/forecast", include_in_schema=False)(list_forecast)
+router = APIRouter()
 
 
+class Launch(Answer):
+    """A window of a run template, and when its job starts."""
+
+    runtemplate_id: int = Field(description="The run template.")
+    launch_at: datetime = Field(description="When its job starts.")
+    moved_from: datetime | None = Field(
+        description="When its job would start were the time open; null: it is not moved."
+    )
+    closed: str | None = Field(description="Why the time it is due at is closed; null: it is open.")
+    excused: bool = Field(description="Whether no job starts, for the time is closed.")
+    window_start: datetime = Field(description="Beginning of the window.")
+    window_end: datetime = Field(description="End of the window, not within it.")
+    deadline: datetime = Field(description="Until when it may be fulfilled.")
+    timezone: str = Field(description="IANA name of the zone of the schedule.")
+
+
+class Forecast(Answer):
+    """What will run when; `more`: there are more windows than were asked for."""
+
+    from_: datetime = Field(alias="from", description="When it was asked.")
+    until: datetime = Field(description="How far it looks.")
+    more: bool = Field(description="Whether there are more windows than were asked for.")
+    windows: list[Launch] = Field(description="The windows, by the start of their jobs.")
+
+
+@operation(
+    router, "GET /forecast.{suffix}", "forecast", "Ask what will run when",
+    "The windows whose jobs start within so many days, in the order of their starts, of the "
+    "active run templates one may see.",
+    tag=SERVICE, answer=answered("The windows.", Forecast),
+)  # fmt: skip
 def list_forecast(
     request: Request,
     who: CurrentUser,

@@ -3,15 +3,19 @@
 from dataclasses import replace
 from typing import Annotated
 
-from fastapi import APIRouter, Query, Request, Response
+from fastapi import APIRouter, Depends, Query, Request, Response
+from pydantic import Field, WithJsonSchema
 
 from jobauto_prefect.errors import Fault, Forbidden, InvalidInput
+from jobauto_prefect.facade.answers import Answer
 from jobauto_prefect.facade.auth.identity import CurrentUser, Identity
 from jobauto_prefect.facade.http.field_types import Boolean, parse_datetime
+from jobauto_prefect.facade.http.operations import answered, operation
+from jobauto_prefect.facade.http.parameters import MAX_PAGE
 from jobauto_prefect.facade.http.responses import respond_plain
 from jobauto_prefect.facade.kinds.registry import RESOURCES
 from jobauto_prefect.facade.kinds.resource import Filter, Resource
-from jobauto_prefect.facade.resources.lists import MAX_PAGE, parse_selection
+from jobauto_prefect.facade.resources.lists import parse_selection
 from jobauto_prefect.facade.service import CurrentService
 from jobauto_prefect.jobs.outcome.cancellation import cancel
 from jobauto_prefect.jobs.windows.tasks import deactivate
@@ -23,31 +27,70 @@ from jobauto_prefect.ledger.records import Job
 from jobauto_prefect.ledger.soft_delete import dependents, soft_delete
 from jobauto_prefect.ledger.states import JobState
 
-DELETE_JOBS = "delete jobs"
-"""The name of the route."""
-
+BEGUN_OR_DUE = "`begin` (where a job has not begun: `schedule`)"
 JOBS = next(resource for resource in RESOURCES if resource.record is Job)
 DELETABLE_JOBS = replace(
     JOBS,
     filters={
         **JOBS.filters,
-        "from": Filter("begun_or_due", parse_datetime, "ge"),
-        "to": Filter("begun_or_due", parse_datetime, "le"),
+        "from": Filter("begun_or_due", parse_datetime, "ge", shown=BEGUN_OR_DUE),
+        "to": Filter("begun_or_due", parse_datetime, "le", shown=BEGUN_OR_DUE),
     },
 )
 """Jobs, chosen as the published description says: by when they began, both ends included."""
 
 
-def add_routes(router: APIRouter) -> None:
-    """Add them to the contract."""
-    router.delete("/jobs.{suffix}", name=DELETE_JOBS)(delete_jobs)
+router = APIRouter()
 
 
+class JobKept(Answer):
+    """A job that was chosen and stays, and why."""
+
+    job_id: int = Field(description="The job.")
+    reason: str = Field(description="Why.")
+
+
+class JobsDeleted(Answer):
+    """Which jobs of those that a filter chose are gone, or with `dry_run` would be."""
+
+    dry_run: bool = Field(description="Whether it was only tried.")
+    matched: int = Field(description="How many the filters choose.")
+    deleted: int = Field(description="How many are gone; none with `dry_run`.")
+    job_ids: list[int] = Field(description="Those that are gone, or would be.")
+    kept: list[JobKept] = Field(description="The jobs that were chosen and stay.")
+
+
+async def read_dry_run(
+    dry_run: Annotated[
+        Boolean | None,
+        WithJsonSchema({"type": "boolean"}),
+        Query(description="Only say what would be deleted."),
+    ] = None,
+) -> bool:
+    """Return whether nothing is to be deleted; it comes after the filters in the document."""
+    return bool(dry_run)
+
+
+DryRun = Annotated[bool, Depends(read_dry_run)]
+
+
+@operation(
+    router, "DELETE /jobs.{suffix}", "deleteJobs", "Delete jobs",
+    "Deletes those that the filters choose and that are over and belong to no task, the newest "
+    f"{MAX_PAGE} of them. At least one filter has to be said. With `state=scheduled` "
+    "waiting jobs are cancelled and deleted, those of tasks too. What was chosen and stays is "
+    "listed with its reason. Needs `jobs.delete`.",
+    tag="Jobs", answer=answered("What is gone.", JobsDeleted), errors=(409,), twin=None,
+    parameters=lambda: (
+        each.parameter(name) for name, each in DELETABLE_JOBS.filters.items()
+    ),
+    passed=(),  # nothing that could be taken for a bound
+)  # fmt: skip
 def delete_jobs(
     request: Request,
     who: CurrentUser,
     service: CurrentService,
-    dry_run: Annotated[Boolean, Query()] = False,
+    dry_run: DryRun,
 ) -> Response:
     """Delete the jobs of a filter, as far as they may go; the newest 1000 of them.
 

@@ -1,4 +1,4 @@
-"""A job's output, whole or as it comes, and its artifacts."""
+"""How many jobs there are, a job's output, whole or as it comes, and its artifacts."""
 
 import asyncio
 import json
@@ -6,34 +6,48 @@ import mimetypes
 import time
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime
 from functools import partial
 from typing import Annotated, Any
 from urllib.parse import quote
 
 from anyio import to_thread
-from fastapi import APIRouter, Query, Request, Response
+from fastapi import APIRouter, Path, Query, Request, Response
 from fastapi.responses import StreamingResponse
+from pydantic import Field, WithJsonSchema
 from starlette.concurrency import run_in_threadpool
 from starlette.types import Receive, Scope, Send
 
 from jobauto_prefect.errors import Forbidden, NotAcceptable, NotFound, Unauthorized
+from jobauto_prefect.facade.answers import Answer
 from jobauto_prefect.facade.auth.identity import (
     STREAM_CHECK_SECONDS,
     CurrentUser,
     Identity,
     identify,
 )
-from jobauto_prefect.facade.http.field_types import READ_INTEGER, Boolean, Integer
+from jobauto_prefect.facade.http.field_types import READ_INTEGER, Boolean
+from jobauto_prefect.facade.http.operations import answered, hidden, operation
+from jobauto_prefect.facade.http.parameters import number_key
 from jobauto_prefect.facade.http.responses import respond_plain
-from jobauto_prefect.facade.kinds.jobs import serialize_artifact, serialize_line
+from jobauto_prefect.facade.kinds.jobs import Output, serialize_artifact, serialize_line
 from jobauto_prefect.facade.middleware.concurrency import SLOT, Slot
 from jobauto_prefect.facade.service import CurrentService, Service
-from jobauto_prefect.ledger.queries.jobs import LineSelection, last_output_of, output_of
+from jobauto_prefect.ledger.queries import lists
+from jobauto_prefect.ledger.queries.jobs import (
+    LineSelection,
+    jobs_by_state,
+    last_output_of,
+    output_of,
+    repeated_jobs,
+)
+from jobauto_prefect.ledger.queries.lists import Selection
 from jobauto_prefect.ledger.queries.lookup import get_record
-from jobauto_prefect.ledger.records import Artifact, Job, OutputLine
-from jobauto_prefect.ledger.states import LIVE_JOBS
+from jobauto_prefect.ledger.records import App, Artifact, Job, OutputLine
+from jobauto_prefect.ledger.states import FAILED_JOBS, LIVE_JOBS, SUCCESSFUL_JOBS, JobState
 from jobauto_prefect.ledger.store import ReadingSession
 
+NO_NUL = r"^[^\x00]*$"
 BATCH_LINES = 5000  # lines read at once
 FOLLOW_SECONDS = 0.5
 FALLBACK_TYPE = "application/octet-stream"
@@ -41,11 +55,48 @@ SERVED_TYPES = frozenset({"application/json", "text/plain", "text/csv", "image/p
 """Types an artifact is served as; a browser would run others."""
 
 
-def add_routes(router: APIRouter) -> None:
-    """Add them to the contract."""
-    router.get("/job/{job_id}/output.{suffix}")(output)
-    router.get("/artifact/{artifact_id}.{suffix}", include_in_schema=False)(artifact_record)
-    router.get("/artifact/{artifact_id}")(artifact)
+JobKey: Any = number_key("jobId", "job")
+ArtifactKey: Any = number_key("artifactId", "artifact")
+router = APIRouter()
+
+
+class JobsByState(Answer):
+    """How many jobs there are, of the companies one may see."""
+
+    timestamp: datetime = Field(description="When this was true.")
+    total_jobs: int = Field(description="All jobs.")
+    successful_jobs: int = Field(description="Jobs that succeeded.")
+    failed_jobs: int = Field(description="Jobs that failed or were lost.")
+    incomplete_jobs: int = Field(description="Jobs that wait or run.")
+    total_applications: int = Field(description="The applications one may see.")
+    repeated_jobs: int = Field(description="Jobs that are no first attempts.")
+    states: dict[JobState, int] = Field(description="Number of jobs by state.")
+
+
+@operation(
+    router, "GET /jobs/status.{suffix}", "countJobs", "Count jobs by state",
+    "Of the companies one may see.",
+    tag="Jobs", answer=answered("The numbers.", JobsByState),
+)  # fmt: skip
+def jobs_status(request: Request, who: CurrentUser, service: CurrentService) -> Response:
+    """Return how many jobs there are in each state, of the companies one may see."""
+    companies = who.rights.companies_with("jobs.read")
+    with service.ledger.reading() as session:
+        by_state = jobs_by_state(session, companies)
+        repeated = repeated_jobs(session, companies)
+        seen = Selection(who.rights.companies_with("applications.read"))
+        applications = lists.count(session, App, seen)
+    data = {
+        "timestamp": service.ledger.clock().isoformat(),
+        "total_jobs": sum(by_state.values()),
+        "successful_jobs": sum(by_state.get(state, 0) for state in SUCCESSFUL_JOBS),
+        "failed_jobs": sum(by_state.get(state, 0) for state in FAILED_JOBS),
+        "incomplete_jobs": by_state.get("running", 0) + by_state.get("scheduled", 0),
+        "total_applications": applications,
+        "repeated_jobs": repeated,
+        "states": by_state,
+    }
+    return respond_plain(request, who, "Jobs by state", data)
 
 
 def _get_visible_job(session: ReadingSession, job_id: int, who: Identity) -> Job:
@@ -54,17 +105,67 @@ def _get_visible_job(session: ReadingSession, job_id: int, who: Identity) -> Job
     return job
 
 
+After = Annotated[
+    int,
+    Query(ge=0, le=2**31 - 1, description="Only lines with a higher number."),
+    READ_INTEGER,
+]
+Before = Annotated[
+    int | None,
+    Query(ge=1, le=2**31 - 1, description="Only lines with a lower number."),
+    READ_INTEGER,
+]
+Find = Annotated[
+    str | None,
+    Query(
+        max_length=255,
+        pattern=NO_NUL,
+        description="Only lines that have this text in them, in any case.",
+    ),
+    WithJsonSchema({"type": "string", "maxLength": 255, "pattern": NO_NUL}),
+]
+Tail = Annotated[
+    int | None,
+    Query(ge=1, le=BATCH_LINES, description="Only so many lines, the last ones."),
+    READ_INTEGER,
+]
+Follow = Annotated[
+    Boolean,
+    WithJsonSchema({"type": "boolean", "x-default": False}),
+    Query(description="Stay until the job is over."),
+]
+Form = Annotated[
+    str,
+    WithJsonSchema({"type": "string", "enum": ["json", "txt"], "x-example": "json"}),
+    Path(description="The format of the answer, errors included."),
+]
+
+
+@operation(
+    router, "GET /job/{job_id}/output.{suffix}", "getOutput", "Get the output of a job",
+    "All lines with a number above `after`; with `follow` also those still to come, until the "
+    "job is over. With `tail` the last of them alone. Needs `jobs.read`.",
+    tag="Jobs",
+    answer={
+        200: {
+            "model": Output,
+            "description": "The lines.",
+            "content": {"application/json": {}, "text/plain": {}},
+        }
+    },
+    formats=(), twin=None,
+)  # fmt: skip
 async def output(
-    job_id: Integer,
-    suffix: str,
+    job_id: JobKey,
+    suffix: Form,
     request: Request,
     who: CurrentUser,
     service: CurrentService,
-    after: Annotated[int, Query(ge=0, le=2**31 - 1), READ_INTEGER] = 0,
-    before: Annotated[int | None, Query(ge=1, le=2**31 - 1), READ_INTEGER] = None,
-    find: Annotated[str, Query(max_length=255, pattern=r"^[^\x00]*$")] = "",
-    tail: Annotated[int | None, Query(ge=1, le=BATCH_LINES), READ_INTEGER] = None,
-    follow: Boolean = False,
+    after: After = 0,
+    before: Before = None,
+    find: Find = None,
+    tail: Tail = None,
+    follow: Follow = False,
 ) -> Response:
     """Return output lines with a number above `after`; with `follow` also those still to come.
 
@@ -73,7 +174,7 @@ async def output(
     """
     if suffix not in ("json", "txt"):
         raise NotAcceptable(f"output is not spoken as {suffix[:40]}", ("json", "txt"))
-    chosen = LineSelection(after, before, find)
+    chosen = LineSelection(after, before, find or "")
     await run_in_threadpool(_read_batch, service, job_id, who, chosen, 1)
     form: _Text | _Json = _Text() if suffix == "txt" else _Json(job_id, after)
     batches = _Batches(service, job_id, request, who, form, follow=follow)
@@ -210,8 +311,9 @@ def _json(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
+@hidden(router, "GET /artifact/{artifact_id}.{suffix}")
 def artifact_record(
-    artifact_id: Integer, request: Request, who: CurrentUser, service: CurrentService
+    artifact_id: ArtifactKey, request: Request, who: CurrentUser, service: CurrentService
 ) -> Response:
     """Return what is known of an artifact, as the lists of its job have it."""
     with service.ledger.reading() as session:
@@ -221,7 +323,25 @@ def artifact_record(
     return respond_plain(request, who, f"Artifact {artifact_id}", shown)
 
 
-def artifact(artifact_id: Integer, who: CurrentUser, service: CurrentService) -> Response:
+FILE = {
+    "description": "The file. Types that a browser would run come as octet-stream.",
+    "headers": {
+        "Content-Disposition": {
+            "description": "The name of the file.",
+            "required": True,
+            "schema": {"type": "string", "pattern": "^attachment; filename\\*=UTF-8''"},
+        }
+    },
+    "content": {media_type: {} for media_type in sorted({FALLBACK_TYPE, *SERVED_TYPES})},
+}
+
+
+@operation(
+    router, "GET /artifact/{artifact_id}", "getArtifact", "Download an artifact",
+    "The file, to be saved. Needs `jobs.read`.",
+    tag="Jobs", answer={200: FILE}, response_class=Response,
+)  # fmt: skip
+def artifact(artifact_id: ArtifactKey, who: CurrentUser, service: CurrentService) -> Response:
     """Return an artifact's content, to be saved: never as something a browser would run."""
     with service.ledger.reading() as session:
         stored = get_record(session, Artifact, artifact_id)

@@ -1,5 +1,6 @@
 """Lists of a record kind: filtered, ordered, whole or a page at a time."""
 
+import functools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Literal
@@ -14,6 +15,14 @@ from jobauto_prefect.facade.formats import ListFilter, View, field_label, stream
 from jobauto_prefect.facade.http.addresses import address_of, requested_path
 from jobauto_prefect.facade.http.dialect import Dialect
 from jobauto_prefect.facade.http.field_types import parse_datetime, parse_int
+from jobauto_prefect.facade.http.operations import answered, keyed, operation, to_pascal_case
+from jobauto_prefect.facade.http.parameters import (
+    FOR_LISTS,
+    MAX_PAGE,
+    PAGING,
+    Json,
+    query,
+)
 from jobauto_prefect.facade.http.requests import read_query
 from jobauto_prefect.facade.http.responses import (
     base_of,
@@ -35,8 +44,15 @@ from jobauto_prefect.ledger.queries.lists import Condition, Selection
 from jobauto_prefect.ledger.records import User
 
 DEFAULT_PAGE = 100
-MAX_PAGE = 1000
-PAGING = ("limit", "offset", "order", "cursor")
+COUNT: Json = {
+    "description": "How many records the whole list has.",
+    "required": True,
+    "schema": {"type": "integer", "minimum": 0},
+}
+NEXT: Json = {
+    "description": 'The next page, as `<…>; rel="next"`; the last page has none.',
+    "schema": {"type": "string"},
+}
 
 
 def add_list(router: APIRouter, resource: Resource) -> None:
@@ -60,13 +76,43 @@ def add_list(router: APIRouter, resource: Resource) -> None:
         view = _list_view(resource, request, who, shown, page, names)
         return respond(request, format_name, view, headers=_headers(request, page))
 
-    name = f"list {resource.kind.collection}"
-    router.get(f"/{resource.kind.collection}.{{suffix}}", name=name)(read_all)
-    router.get(f"/{resource.kind.collection}", name=name, include_in_schema=False)(read_all)
+    kind = resource.kind
+    how = f"Newest first, {DEFAULT_PAGE} at a time" if kind.paged else "All of them, ordered by id,"
+    add = functools.partial(
+        operation,
+        router,
+        name=f"list{to_pascal_case(kind.nouns)}",
+        summary=f"List {kind.nouns}",
+        description=f"An object by id. {how} unless `limit` says otherwise. Needs `{kind.read}`.",
+        tag=kind.many,
+        answer=answered(
+            f"The {kind.nouns}, by id; empty where there are none.",
+            keyed(resource.answer),
+            FOR_LISTS,
+            headers={"X-Total-Count": COUNT, "Link": NEXT},
+        ),
+        formats=FOR_LISTS,
+        parameters=lambda: _parameters(resource),
+    )
+    add(f"GET /{kind.collection}.{{suffix}}", route_name=f"list {kind.collection}")(read_all)
     if resource.listed_at_item:
-        router.get(
-            f"/{resource.kind.item}/", name=f"all {resource.kind.item}", include_in_schema=False
-        )(read_all)
+        hidden = add(
+            f"GET /{kind.item}/", route_name=f"all {kind.item}", twin=None, include_in_schema=False
+        )
+        hidden(read_all)
+
+
+def _parameters(resource: Resource) -> Iterator[Any]:
+    yield from (looked.parameter(name) for name, looked in resource.filters.items())
+    orders = [f"{sign}{name}" for name in resource.orders for sign in ("", "-")]
+    default = "-id" if resource.kind.paged else "id"
+    yield query(
+        "order",
+        {"type": "string", "enum": orders, "default": default},
+        "The field to order by, with `-` for descending.",
+        allowEmptyValue=True,
+    )
+    yield from PAGING
 
 
 def view_of(resource: Resource, request: Request, who: Identity, data: Any, **members: Any) -> View:

@@ -9,17 +9,16 @@ from pydantic import Field, StringConstraints
 from jobauto_prefect.compiler.scheduling.deadlines import later
 from jobauto_prefect.compiler.scheduling.schedule import zone_of
 from jobauto_prefect.errors import Fault, InvalidInput
-from jobauto_prefect.facade.answers import JsonObject
+from jobauto_prefect.facade.answers import Answer, JsonObject
 from jobauto_prefect.facade.auth.identity import CurrentUser
 from jobauto_prefect.facade.http.field_types import as_datetime
+from jobauto_prefect.facade.http.operations import SERVICE, WRITE_ERRORS, answered, operation
 from jobauto_prefect.facade.http.requests import Body, BodyFields, parse
 from jobauto_prefect.facade.http.responses import respond_plain
 from jobauto_prefect.facade.service import CurrentService, Service
 from jobauto_prefect.jobs.windows.freezes import begin_freeze, end_freeze
 from jobauto_prefect.ledger.jobs import freezes
 from jobauto_prefect.ledger.records import Freeze
-
-PATH = "/maintenance"
 
 
 class MaintenanceBody(Body):
@@ -39,14 +38,27 @@ class MaintenanceBody(Body):
     )
 
 
-def add_routes(router: APIRouter) -> None:
-    """Add them to the contract."""
-    for function in (maintenance, freeze, resume):
-        method = {maintenance: router.get, freeze: router.put, resume: router.delete}[function]
-        method(f"{PATH}.{{suffix}}", name=function.__name__)(function)
-        method(PATH, include_in_schema=False)(function)
+router = APIRouter()
+PATH = "/maintenance.{suffix}"
 
 
+class Maintenance(Answer):
+    """The freeze for maintenance: whether nothing starts just now, and why."""
+
+    frozen: bool = Field(description="Whether nothing starts.")
+    reason: str | None = Field(description="Why; null: nobody said.")
+    since: datetime | None = Field(description="When it began.")
+    until: datetime | None = Field(
+        description="When it ends by itself; null: when somebody ends it."
+    )
+    by: str | None = Field(description="Who began it.")
+
+
+@operation(
+    router, f"GET {PATH}", "getMaintenance", "Ask for the freeze for maintenance",
+    "Whether nothing starts just now, why, and until when.",
+    tag=SERVICE, answer=answered("The freeze, or that there is none.", Maintenance),
+)  # fmt: skip
 def maintenance(request: Request, who: CurrentUser, service: CurrentService) -> Response:
     """Whether nothing starts just now, and why."""
     return respond_plain(request, who, "Maintenance", current_freeze(service))
@@ -71,6 +83,14 @@ def serialize_freeze(freeze: Freeze | None) -> JsonObject:
     }
 
 
+@operation(
+    router, f"PUT {PATH}", "beginMaintenance", "Freeze",
+    "No job starts until the freeze ends; running jobs run to their end. Windows that fall "
+    "into it do what `on_closed` of their run template says. Reason and end of a freeze that "
+    "lasts are replaced. Needs `system.config`.",
+    tag=SERVICE, answer=answered("The freeze.", Maintenance), errors=WRITE_ERRORS,
+    body=MaintenanceBody, body_required=False,
+)  # fmt: skip
 def freeze(
     fields: BodyFields, request: Request, who: CurrentUser, service: CurrentService
 ) -> Response:
@@ -110,6 +130,11 @@ def _parse_end(service: Service, given: str | None) -> datetime | None:
     return until
 
 
+@operation(
+    router, f"DELETE {PATH}", "endMaintenance", "End the freeze",
+    "What waits may start. Where nothing is frozen nothing changes. Needs `system.config`.",
+    tag=SERVICE, answer=answered("That there is none.", Maintenance),
+)  # fmt: skip
 def resume(request: Request, who: CurrentUser, service: CurrentService) -> Response:
     """End the freeze: what waits may start. Where nothing is frozen, nothing changes."""
     who.rights.require("system", "config", None)

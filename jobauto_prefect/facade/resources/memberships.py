@@ -1,100 +1,40 @@
-"""The routes of users' roles and companies' members."""
+"""The members of companies."""
 
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar, Literal
 
 from fastapi import APIRouter, Request, Response
 from pydantic import Field, WithJsonSchema
 
 from jobauto_prefect.errors import Fault, InvalidInput
-from jobauto_prefect.facade.answers import key_by_id
-from jobauto_prefect.facade.auth.identity import CurrentUser, Identity
+from jobauto_prefect.facade.answers import Answer
+from jobauto_prefect.facade.auth.identity import CurrentUser
 from jobauto_prefect.facade.auth.permissions import Membership
-from jobauto_prefect.facade.http.field_types import Boolean
+from jobauto_prefect.facade.http.operations import WRITE_ERRORS, answered, keyed, operation
 from jobauto_prefect.facade.http.requests import Body, BodyFields, parse_translated
 from jobauto_prefect.facade.http.responses import respond_plain
-from jobauto_prefect.facade.kinds import companies, users
+from jobauto_prefect.facade.kinds import companies
 from jobauto_prefect.facade.kinds.companies import serialize_member
-from jobauto_prefect.facade.kinds.users import RoleName, serialize_role
 from jobauto_prefect.facade.resources.natural_keys import is_name, key_type, resolve_names
 from jobauto_prefect.facade.service import CurrentService
 from jobauto_prefect.facade.writes import memberships
-from jobauto_prefect.facade.writes.base import Id, Ref, ShortText
+from jobauto_prefect.facade.writes.base import Ref
 from jobauto_prefect.ledger.queries.companies import members_of
 from jobauto_prefect.ledger.queries.lookup import get_record, names_of
 from jobauto_prefect.ledger.records import Company, User
-from jobauto_prefect.ledger.store import ReadingSession
 
 UserKey: Any = key_type(User, "user_id")
 CompanyKey: Any = key_type(Company, "company_id")
 
 
-def add_routes(router: APIRouter) -> None:
-    """Add them to the contract."""
-    router.get("/user/{user_id}/roles.{suffix}")(roles)
-    router.get("/user/{user_id}/roles", include_in_schema=False)(roles)
-    router.post("/user/{user_id}/roles/")(set_roles)
-    router.post("/user/{user_id}/roles", include_in_schema=False)(set_roles)
-    router.get("/company/{company_id}/users.{suffix}")(members)
-    router.get("/company/{company_id}/users", include_in_schema=False)(members)
-    for path, in_schema in (("user/", True), ("user", False)):
-        assign = router.post(
-            f"/company/{{company_id}}/{path}", status_code=201, include_in_schema=in_schema
-        )
-        assign(assign_member)
-    router.delete("/company/{company_id}/user/{user_id}")(remove_member)
+router = APIRouter()
 
 
-def roles(
-    user_id: UserKey, request: Request, who: CurrentUser, service: CurrentService
-) -> Response:
-    """Return the roles of a user, by the id of the role."""
-    with service.ledger.reading() as session:
-        user = _get_visible_user(session, user_id, who)
-        held = [serialize_role(assignment) for assignment in user.role_assignments]
-    return respond_plain(request, who, f"Roles of {user.login}", key_by_id(held))
-
-
-def _get_visible_user(session: ReadingSession, user_id: int, who: Identity) -> User:
-    user = get_record(session, User, user_id)
-    if user.id != who.user_id:
-        who.rights.require("users", "read", None, user)
-    return user
-
-
-class RolesBody(Body):
-    """The roles to give, by their names; with `replace` (the default) instead of the former."""
-
-    record: ClassVar = users.User
-
-    roles: list[RoleName]
-    replace: Boolean | None = Field(
-        default=None,
-        description="Instead of the roles there are (the default), or beside them.",
-    )
-    assigned_by: Id | ShortText | None = Field(
-        default=None, description="Read and not used: it is who asks."
-    )
-
-
-def set_roles(
-    user_id: UserKey,
-    fields: BodyFields,
-    request: Request,
-    who: CurrentUser,
-    service: CurrentService,
-) -> Response:
-    """Give a user roles."""
-    body = parse_translated(request, "roles", RolesBody, fields)
-    replace = body.replace is not False
-    with service.ledger.writing(who.actor) as session:
-        user = _get_visible_user(session, user_id, who)
-        memberships.set_roles(session, who, user, body.roles, replace=replace)
-        session.flush()
-        held = [assignment.role for assignment in user.role_assignments]
-    data = {"user_id": user_id, "replace": replace, "roles": held}
-    return respond_plain(request, who, f"Roles of {user.login}", data)
-
-
+@operation(
+    router, "GET /company/{company_id}/users.{suffix}", "listMembers",
+    "List the members of a company",
+    "An object by the id of the user. Needs `companies.read`.",
+    tag="Companies", answer=answered("The members.", keyed(companies.Member)),
+)  # fmt: skip
 def members(
     company_id: CompanyKey, request: Request, who: CurrentUser, service: CurrentService
 ) -> Response:
@@ -124,6 +64,12 @@ class MemberBody(Body):
     company_id: Ref | None = None
 
 
+@operation(
+    router, "POST /company/{company_id}/user/", "assignMember", "Assign a user to a company",
+    "Makes a user a member, or changes the member's role. Needs `members.update`.",
+    tag="Companies", answer=answered("The membership.", companies.Member, status=201),
+    errors=WRITE_ERRORS, body=MemberBody,
+)  # fmt: skip
 def assign_member(
     company_id: CompanyKey,
     fields: BodyFields,
@@ -151,6 +97,21 @@ def assign_member(
     return respond_plain(request, who, f"Member of {company.name}", shown, 201)
 
 
+class MembershipEnded(Answer):
+    """The user is no member of the company any more."""
+
+    company_id: int = Field(description="The company.")
+    user_id: int = Field(description="The user.")
+    deleted: Literal[1] = Field(description="How many memberships have ended.")
+    success: Literal[True] = Field(description="Always true.")
+
+
+@operation(
+    router, "DELETE /company/{company_id}/user/{user_id}", "removeMember",
+    "Remove a user from a company",
+    "The user is no member any more. Needs `members.update`.",
+    tag="Companies", answer=answered("It is done.", MembershipEnded), errors=(409,),
+)  # fmt: skip
 def remove_member(
     company_id: CompanyKey,
     user_id: UserKey,

@@ -14,6 +14,7 @@ from jobauto_prefect.definitions.records.actions import ActionMode
 from jobauto_prefect.errors import Conflict, Fault, InvalidInput, NotFound
 from jobauto_prefect.facade.auth.identity import CurrentUser, Identity
 from jobauto_prefect.facade.http.field_types import as_integer, parse_text
+from jobauto_prefect.facade.http.parameters import path_key
 from jobauto_prefect.facade.http.requests import Fields
 from jobauto_prefect.facade.kinds.registry import RESOURCES
 from jobauto_prefect.facade.kinds.resource import Filter
@@ -34,6 +35,7 @@ PERMISSIONS: Mapping[type[Any], str] = {
     resource.record: resource.kind.permissions for resource in RESOURCES
 }
 KINDS: Mapping[str, type[Any]] = {resource.kind.item: resource.record for resource in RESOURCES}
+ITEMS: Mapping[type[Any], str] = {record: item for item, record in KINDS.items()}
 
 REFERENCES: Mapping[str, Mapping[str, type[Any]]] = {
     **{
@@ -68,6 +70,7 @@ def key_type(kind: type[Base], parameter: str = "record_id") -> Any:
         except ValueError as error:
             raise InvalidInput([Fault(f"/{parameter}", "type", str(error))]) from None
 
+    read.parameter = path_key(WORDS[ITEMS[kind]], parameter)  # type: ignore[attr-defined]
     return Annotated[int, Depends(read)]
 
 

@@ -2,37 +2,92 @@
 
 import asyncio
 from dataclasses import asdict
-from typing import Annotated, Any
+from typing import Annotated, Literal
 
 from fastapi import APIRouter, Query, Request, Response
+from pydantic import Field, WithJsonSchema
 
 from jobauto_prefect.engine.services.retention import Pruner
 from jobauto_prefect.engine.sync.deployment_drift import find_drift, stray_deployments
 from jobauto_prefect.engine.sync.drift_monitor import correct_all
-from jobauto_prefect.engine.work_pools import Pool, pools
-from jobauto_prefect.facade.auth.identity import CurrentUser, Identity
+from jobauto_prefect.facade.answers import Answer, Difference
+from jobauto_prefect.facade.auth.identity import CurrentUser
 from jobauto_prefect.facade.http.field_types import Boolean
+from jobauto_prefect.facade.http.operations import SERVICE, answered, keyed, operation
 from jobauto_prefect.facade.http.responses import respond_plain
 from jobauto_prefect.facade.service import CurrentService, Service
 from jobauto_prefect.ledger.queries.companies import company_slugs
-from jobauto_prefect.ledger.queries.run_templates import pools_of_templates
 
 PRUNE_SECONDS = 5.0
 """How long one request lets go of what is kept no longer."""
 
 
-def add_routes(router: APIRouter) -> None:
-    """Add them to the contract."""
-    router.get("/drift.{suffix}")(list_drift)
-    router.get("/drift", include_in_schema=False)(list_drift)
-    router.post("/reconcile.{suffix}")(reconcile)
-    router.post("/reconcile", include_in_schema=False)(reconcile)
-    router.post("/prune.{suffix}")(prune)
-    router.post("/prune", include_in_schema=False)(prune)
-    router.get("/pools.{suffix}")(list_work_pools)
-    router.get("/pools", include_in_schema=False)(list_work_pools)
+router = APIRouter()
 
 
+class Drift(Answer):
+    """Where Prefect has something else than a run template says, or a deployment of none."""
+
+    runtemplate_id: int | None = Field(
+        description="The run template; null: the deployment is none's."
+    )
+    deployment: str = Field(description="The name its deployment should have, or has.")
+    differences: dict[str, Difference] = Field(description="Field by field.")
+
+
+class Settlement(Answer):
+    """What was done about one object that somebody changed in Prefect."""
+
+    kind: str = Field(
+        description="The kind of the record: app, runtemplate, eventrule, credential or credtype."
+    )
+    id: int = Field(description="The id of the record.")
+    name: str = Field(description="The name of the object in Prefect.")
+    taken_over: list[str] = Field(
+        description="The fields that the record now says as Prefect does."
+    )
+    restored: list[str] = Field(
+        description="The fields that Prefect is told again as the record says."
+    )
+
+
+class Reconciled(Answer):
+    """What somebody changed in Prefect, and what was done about it."""
+
+    settled: list[Settlement] = Field(
+        description="An object each; what is restored is so once Prefect is told."
+    )
+
+
+class PrunedKind(Answer):
+    """How many records of a kind went, or with `dry_run` would go."""
+
+    kind: Literal["events", "output", "jobs", "tasks", "runs"] = Field(
+        description="`output` counts the jobs whose output and artifacts went, `runs` the flow "
+        "runs in Prefect beside those that went with their jobs."
+    )
+    company_id: int | None = Field(
+        description="Whose they are; null: of no company, or, of `runs`, of all."
+    )
+    company: str | None = Field(description="Slug of the company.")
+    count: int = Field(description="How many.")
+
+
+class Pruned(Answer):
+    """What is kept no longer."""
+
+    dry_run: bool = Field(description="Whether it was only counted.")
+    complete: bool = Field(description="Whether nothing more is to go.")
+    pruned: list[PrunedKind] = Field(description="An object for each kind and company.")
+
+
+@operation(
+    router, "GET /drift.{suffix}", "listDrift", "Compare Prefect with the records",
+    "The run templates whose flow, work pool or deployment in Prefect is not what the records "
+    "say, an object by id; of the companies one may see. Writing the run template puts it "
+    "right. 503 while Prefect is away.",
+    tag=SERVICE, answer=answered("Those that differ.", keyed(Drift)),
+)  # fmt: skip
 async def list_drift(request: Request, who: CurrentUser, service: CurrentService) -> Response:
     """Return the run templates for which Prefect has something else than the records say, by id.
 
@@ -60,6 +115,14 @@ async def list_drift(request: Request, who: CurrentUser, service: CurrentService
     return respond_plain(request, who, "Drift", data)
 
 
+@operation(
+    router, "POST /reconcile.{suffix}", "reconcile",
+    "Settle now what somebody changed in Prefect",
+    "Whether a deployment is paused, its cron expression and its time zone are taken over into "
+    "the record; all else is restored. The services do the same by themselves, bit by bit. "
+    "Needs `system.config`. 503 while Prefect is away.",
+    tag=SERVICE, answer=answered("What was done.", Reconciled), errors=(413, 415),
+)  # fmt: skip
 async def reconcile(request: Request, who: CurrentUser, service: CurrentService) -> Response:
     """Settle what somebody changed in Prefect, of all companies; return what was done."""
     who.rights.require("system", "config", None)
@@ -70,11 +133,23 @@ async def reconcile(request: Request, who: CurrentUser, service: CurrentService)
     )
 
 
+@operation(
+    router, "POST /prune.{suffix}", "prune", "Delete what is kept no longer",
+    "Jobs, their output and their flow runs in Prefect, tasks and events that are older, or "
+    "more, than settings, companies and run templates say (field `retention`). The services "
+    "do the same by themselves once an hour. After a few seconds it is left at that: repeat "
+    "it while `complete` is false. Needs `system.config`. 503 while Prefect is away.",
+    tag=SERVICE, answer=answered("What went.", Pruned), errors=(413, 415),
+)  # fmt: skip
 async def prune(
     request: Request,
     who: CurrentUser,
     service: CurrentService,
-    dry_run: Annotated[Boolean, Query()] = False,
+    dry_run: Annotated[
+        Boolean | None,
+        WithJsonSchema({"type": "boolean"}),
+        Query(description="Only say what would go."),
+    ] = None,
 ) -> Response:
     """Delete what is kept no longer, for some seconds; with `dry_run` only say what it is."""
     who.rights.require("system", "config", None)
@@ -86,45 +161,10 @@ async def prune(
         for (kind, number), count in tally.counts.items()
         if count
     ]
-    data = {"dry_run": dry_run, "complete": tally.is_complete, "pruned": counted}
+    data = {"dry_run": bool(dry_run), "complete": tally.is_complete, "pruned": counted}
     return respond_plain(request, who, "Pruned", data)
 
 
 def _company_slugs(service: Service) -> dict[int | None, str]:
     with service.ledger.reading() as session:
         return company_slugs(session)
-
-
-async def list_work_pools(request: Request, who: CurrentUser, service: CurrentService) -> Response:
-    """Return the work pools of the run templates one may see, by name, with their workers."""
-    names = await asyncio.to_thread(visible_pools, service, who)
-    work_pools = await pools(service.outbox_worker.context.prefect, sorted(names))
-    return respond_plain(
-        request, who, "Work pools", {pool.name: _pool_fields(pool) for pool in work_pools}
-    )
-
-
-def visible_pools(service: Service, who: Identity) -> set[str]:
-    """Return the work pools of the run templates somebody may see."""
-    companies = who.rights.companies_with("jobs.read")
-    with service.ledger.reading() as session:
-        used = pools_of_templates(session, companies)
-    return {name or service.settings.pool for name in used}
-
-
-def _pool_fields(pool: Pool) -> dict[str, Any]:
-    workers = pool.workers or []
-    return {
-        "name": pool.name,
-        "type": pool.type,
-        "exists": pool.workers is not None,
-        "paused": pool.paused,
-        "workers": [
-            {
-                "name": worker["name"],
-                "online": worker["status"] == "ONLINE",
-                "last_heartbeat": worker["last_heartbeat_time"],
-            }
-            for worker in workers
-        ],
-    }

@@ -1,16 +1,27 @@
 """Signing in and out, and what this service holds about oneself."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 from urllib.parse import parse_qsl
 
 from fastapi import APIRouter, Depends, Request, Response
+from pydantic import Field
 
 from jobauto_prefect.errors import Fault, Forbidden, InvalidInput, Unauthorized
+from jobauto_prefect.facade.answers import Answer
 from jobauto_prefect.facade.auth.headers import decode_basic, parse_authorization
 from jobauto_prefect.facade.auth.identity import CurrentUser, Identity, sign_in, with_request_origin
 from jobauto_prefect.facade.auth.throttle import WRONG_PASSWORD
+from jobauto_prefect.facade.http.operations import (
+    SIGN_IN_ERRORS,
+    SIGNING_IN,
+    answered,
+    hidden,
+    json_body,
+    operation,
+)
+from jobauto_prefect.facade.http.parameters import Json, query
 from jobauto_prefect.facade.http.requests import (
     Fields,
     RawBody,
@@ -19,8 +30,9 @@ from jobauto_prefect.facade.http.requests import (
     refuse_unstorable,
 )
 from jobauto_prefect.facade.http.responses import respond_plain
+from jobauto_prefect.facade.kinds import audit_entries, jobs, users
 from jobauto_prefect.facade.kinds.audit_entries import serialize_audit_entry
-from jobauto_prefect.facade.kinds.companies import serialize_member
+from jobauto_prefect.facade.kinds.companies import Member, serialize_member
 from jobauto_prefect.facade.kinds.jobs import serialize_job
 from jobauto_prefect.facade.kinds.users import serialize_token, serialize_user
 from jobauto_prefect.facade.service import CurrentService, Service
@@ -38,21 +50,24 @@ LOGIN_TOKEN_LIFETIME = timedelta(hours=12)
 MAX_EXPORTED = 1000  # jobs and audit entries in an export, the newest
 
 
-def add_routes(router: APIRouter) -> None:
-    """Add them to the contract."""
-    for path in ("/login.{suffix}", "/login"):
-        in_schema = path != "/login"
-        router.get(path, include_in_schema=in_schema)(login)
-        router.post(path, include_in_schema=in_schema)(login)
-    router.post("/logout")(logout)
-    router.post("/logout.{suffix}", include_in_schema=False)(logout)
-    for path in ("/data-export", "/data-export.{suffix}"):
-        in_schema = path == "/data-export"
-        router.get(path, include_in_schema=in_schema)(data_export)
-        router.post(path, include_in_schema=in_schema)(data_export)
-    router.get("/data-export-download", name="data_export_download", include_in_schema=False)(
-        data_export
-    )
+PASSWORD_TOO: list[Json] = [{}, {"basic": []}]
+SIGN_IN_FORM: Json = {
+    "type": "object",
+    "properties": {
+        "username": {"type": "string", "description": "The login; `login` is the same."},
+        "login": {"type": "string", "description": "The login; `username` is the same."},
+        "password": {"type": "string", "description": "The password."},
+    },
+}
+SIGN_IN_BODY = json_body(SIGN_IN_FORM, required=False, **{FORM: {"schema": SIGN_IN_FORM}})
+SIGN_OUT_BODY = json_body(
+    {
+        "type": "object",
+        "properties": {"token": {"type": "string", "description": "A token of one's own."}},
+    },
+    required=False,
+)
+router = APIRouter()
 
 
 def read_sign_in_fields(raw: RawBody, request: Request) -> Fields:
@@ -76,6 +91,24 @@ def read_sign_in_fields(raw: RawBody, request: Request) -> Fields:
 SignInFields = Annotated[Fields, Depends(read_sign_in_fields)]
 
 
+class SignedInUser(Answer):
+    """Who has signed in."""
+
+    id: int = Field(description="The number of the record.")
+    login: str = Field(description="The name to sign in with.")
+    email: str | None = Field(description="Address for mail.")
+
+
+class SignedIn(Answer):
+    """A token, for the header `Authorization: Bearer TOKEN`."""
+
+    token: str = Field(description="The token; it is shown here only.")
+    expires_at: datetime = Field(description="When it ends to count; null: never.")
+    user: SignedInUser = Field(description="The user.")
+    status: Literal["success"] = Field(description="Always success.")
+    message: str = Field(description="One line for people.")
+
+
 def login(request: Request, fields: SignInFields, service: CurrentService) -> Response:
     """Issue a token for a login and a password: JSON, form, query, or a Basic header."""
     if _wants_form(fields, request):
@@ -95,6 +128,24 @@ def login(request: Request, fields: SignInFields, service: CurrentService) -> Re
         "message": f"signed in as {user.login}",
     }
     return respond_plain(request, None, "Signed in", data)
+
+
+def _sign_in_parameters() -> Iterator[Any]:
+    for name, described in SIGN_IN_FORM["properties"].items():
+        yield query(name, {"type": "string"}, described["description"])
+
+
+for method, name, body in (("GET", "signInByGet", None), ("POST", "signIn", SIGN_IN_BODY)):
+    add = operation(
+        router, f"{method} /login.{{suffix}}", name, "Sign in",
+        "A token for a login and a password, which come in the query, as JSON, as a form, or as "
+        "a Basic header. The token counts for 12 hours. Whatever is wrong, the answer is the "
+        "same.",
+        tag=SIGNING_IN, answer=answered("The token.", SignedIn), errors=SIGN_IN_ERRORS,
+        security=PASSWORD_TOO, request_body=body,
+        parameters=_sign_in_parameters,
+    )  # fmt: skip
+    add(login)
 
 
 def issue_login_token(
@@ -133,6 +184,19 @@ def _read_credentials(fields: Fields, request: Request) -> tuple[str, str]:
     raise InvalidInput([Fault("/username", "required", message)])
 
 
+class SignedOut(Answer):
+    """The token is worth nothing any more."""
+
+    message: str = Field(description="One line for people.")
+    status: Literal["success"] = Field(description="Always success.")
+
+
+@operation(
+    router, "POST /logout", "signOut", "Sign out",
+    "Revokes the token of the body, one's own, else the bearer token of the request.",
+    tag=SIGNING_IN, answer=answered("It is revoked.", SignedOut), errors=(413, 415),
+    twin="/logout.{suffix}", request_body=SIGN_OUT_BODY, fields=lambda: ("token",),
+)  # fmt: skip
 def logout(
     request: Request, fields: SignInFields, who: CurrentUser, service: CurrentService
 ) -> Response:
@@ -159,6 +223,31 @@ def _get_own_token(session: WritingSession, fields: Fields, who: Identity) -> To
     return get_record(session, Token, who.token_id)
 
 
+class Association(Member):
+    """A membership with the name of the company."""
+
+    company: str | None = Field(description="Name of the company.")
+
+
+class ExportMetadata(Answer):
+    """When an export was made."""
+
+    generated_at: datetime = Field(description="When it was made.")
+
+
+class DataExport(Answer):
+    """What the service holds about a user: the newest 1000 jobs and audit entries, all else."""
+
+    export_metadata: ExportMetadata = Field(description="About the export.")
+    user_profile: users.User = Field(description="The user.")
+    company_associations: list[Association] = Field(
+        description="The companies the user is a member of."
+    )
+    tokens: list[users.Token] = Field(description="The tokens of the user.")
+    job_history: list[jobs.Job] = Field(description="The jobs the user has started.")
+    audit_trails: list[audit_entries.AuditEntry] = Field(description="What the user has done.")
+
+
 def data_export(
     request: Request, _fields: SignInFields, who: CurrentUser, service: CurrentService
 ) -> Response:
@@ -182,6 +271,27 @@ def data_export(
             ],
         }
     return respond_plain(request, who, f"Data of {user.login}", data)
+
+
+def _export_fields() -> tuple[str, ...]:
+    return "action", "format"  # of published clients
+
+
+for method, name, errors in (("GET", "exportData", ()), ("POST", "exportDataByPost", (413, 415))):
+    add = operation(
+        router, f"{method} /data-export", name, "Export one's data",
+        "What this service holds about the user who asks: profile, memberships, tokens, and "
+        "the newest jobs and audit entries.",
+        tag=SIGNING_IN, answer=answered("All of it.", DataExport), errors=errors,
+        twin="/data-export.{suffix}", fields=_export_fields,
+    )  # fmt: skip
+    add(data_export)
+hidden(
+    router,
+    "GET /data-export-download",
+    route_name="data_export_download",
+    fields=_export_fields,
+)(data_export)
 
 
 def _company_associations(session: ReadingSession, user: User) -> list[dict[str, Any]]:

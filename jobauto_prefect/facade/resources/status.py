@@ -1,47 +1,88 @@
-"""Ping, status, the index of endpoints, and what an application was before."""
+"""Ping, status and the index of endpoints."""
 
-from typing import Any
+from datetime import datetime
+from typing import Literal
 
 from fastapi import APIRouter, Request, Response
+from pydantic import Field
 
 from jobauto_prefect import __version__
-from jobauto_prefect.facade.auth.access import get_visible
+from jobauto_prefect.facade.answers import Answer
 from jobauto_prefect.facade.auth.identity import CurrentUser
+from jobauto_prefect.facade.http.operations import OPEN, SERVICE, answered, hidden, operation
 from jobauto_prefect.facade.http.responses import respond_plain
-from jobauto_prefect.facade.kinds.applications import serialize_version
 from jobauto_prefect.facade.resources import maintenance
-from jobauto_prefect.facade.resources.natural_keys import key_type
+from jobauto_prefect.facade.resources.maintenance import Maintenance
 from jobauto_prefect.facade.service import CurrentService
 from jobauto_prefect.ledger import service_status
 from jobauto_prefect.ledger.database.server import database_version, is_answering
 from jobauto_prefect.ledger.outbox import waiting_messages
-from jobauto_prefect.ledger.queries import lists
-from jobauto_prefect.ledger.queries.applications import versions_of
-from jobauto_prefect.ledger.queries.jobs import jobs_by_state, repeated_jobs
-from jobauto_prefect.ledger.queries.lists import Selection
 from jobauto_prefect.ledger.queries.lookup import record_counts
-from jobauto_prefect.ledger.records import App
-from jobauto_prefect.ledger.states import FAILED_JOBS, SUCCESSFUL_JOBS
 
-AppKey: Any = key_type(App, "app_id")
+router = APIRouter()
 
 
-def add_routes(router: APIRouter) -> None:
-    """Add them to the contract."""
-    for path, function in (
-        ("/ping", ping),
-        ("/status", status),
-        ("/index", index),
-        ("/jobs/status", jobs_status),
-        ("/app/{app_id}/versions", versions),
-    ):
-        router.get(f"{path}.{{suffix}}", name=function.__name__)(function)
-        in_schema = path == "/status"
-        router.get(path, name=function.__name__, include_in_schema=in_schema)(function)
-    router.get("/", name="index", include_in_schema=False)(index)
-    router.get("/app/{app_id}/definition.json")(definition)
+class Ping(Answer):
+    """The service and its database answer."""
+
+    ping: Literal["pong"] = Field(description="Always pong.")
 
 
+class Status(Answer):
+    """What this service is; the numbers of records for those with `system.logs`."""
+
+    version: str = Field(description="The version of this service.")
+    timestamp: datetime = Field(description="When this was true.")
+    prefect: str = Field(description="Address of Prefect's API.")
+    prefect_ui: str = Field(description="Address of Prefect's UI.")
+    waiting_for_prefect: int = Field(description="How many changes Prefect has not been told yet.")
+    prefect_away: str | None = Field(
+        description="Why Prefect did not take the last change; null: it did, or was told none."
+    )
+    extra_env: list[str] = Field(
+        description="Names that jobs of all applications may be given beside those of their "
+        "definitions."
+    )
+    database: str = Field(description="What the ledger is kept in, with its version.")
+    daemon: Literal["active", "inactive"] = Field(
+        description="Whether `jobauto services` has signed within the last minute."
+    )
+    maintenance: Maintenance | None = Field(
+        description="The freeze for maintenance that lasts; null: there is none."
+    )
+    app: int | None = Field(default=None, description="Number of applications.")
+    company: int | None = Field(default=None, description="Number of companies.")
+    runtemplate: int | None = Field(default=None, description="Number of run templates.")
+    job: int | None = Field(default=None, description="Number of jobs.")
+    user: int | None = Field(default=None, description="Number of users.")
+    topic: int | None = Field(default=None, description="How many topics there are.")
+    credential: int | None = Field(default=None, description="How many credentials there are.")
+    credential_type: int | None = Field(
+        default=None,
+        description="How many credential types there are.",
+    )
+    event_source: int | None = Field(default=None, description="How many event sources there are.")
+    event_rule: int | None = Field(default=None, description="How many event rules there are.")
+
+
+class Endpoint(Answer):
+    """A path, and what may be done there."""
+
+    path: str = Field(description="The path.")
+    methods: list[str] = Field(description="The HTTP methods.")
+
+
+class Index(Answer):
+    """All paths."""
+
+    index: list[Endpoint] = Field(description="The paths, in the order of the documentation.")
+
+
+@operation(
+    router, "GET /ping.{suffix}", "ping", "Ask for a sign of life",
+    "Open to all, for probes. 503 while the database is away.",
+    tag=SERVICE, answer=answered("The service and its database answer.", Ping), security=OPEN,
+)  # fmt: skip
 def ping(request: Request, service: CurrentService) -> Response:
     """Return a sign of life of facade and ledger, open to all; 503 while the ledger is away."""
     with service.ledger.reading() as session:
@@ -73,6 +114,20 @@ def status(request: Request, who: CurrentUser, service: CurrentService) -> Respo
     return respond_plain(request, who, "Status", data)
 
 
+for name, asked in (("status", "GET /status"), ("statusAs", "GET /status.{suffix}")):
+    add = operation(
+        router, asked, name, "Ask how the service is",
+        "Its version, its neighbours, and for those with `system.logs` how much it holds.",
+        tag=SERVICE, answer=answered("What the service is.", Status), twin=None,
+    )  # fmt: skip
+    add(status)
+
+
+@hidden(router, "GET /")
+@operation(
+    router, "GET /index.{suffix}", "index", "List all endpoints", "Every path and its methods.",
+    tag=SERVICE, answer=answered("All endpoints.", Index),
+)  # fmt: skip
 def index(request: Request, who: CurrentUser) -> Response:
     """Return all endpoints there are."""
     listed = [
@@ -80,42 +135,3 @@ def index(request: Request, who: CurrentUser) -> Response:
         for path, methods in request.app.openapi()["paths"].items()
     ]
     return respond_plain(request, who, "Endpoints", {"index": listed})
-
-
-def jobs_status(request: Request, who: CurrentUser, service: CurrentService) -> Response:
-    """Return how many jobs there are in each state, of the companies one may see."""
-    companies = who.rights.companies_with("jobs.read")
-    with service.ledger.reading() as session:
-        by_state = jobs_by_state(session, companies)
-        repeated = repeated_jobs(session, companies)
-        seen = Selection(who.rights.companies_with("applications.read"))
-        applications = lists.count(session, App, seen)
-    data = {
-        "timestamp": service.ledger.clock().isoformat(),
-        "total_jobs": sum(by_state.values()),
-        "successful_jobs": sum(by_state.get(state, 0) for state in SUCCESSFUL_JOBS),
-        "failed_jobs": sum(by_state.get(state, 0) for state in FAILED_JOBS),
-        "incomplete_jobs": by_state.get("running", 0) + by_state.get("scheduled", 0),
-        "total_applications": applications,
-        "repeated_jobs": repeated,
-        "states": by_state,
-    }
-    return respond_plain(request, who, "Jobs by state", data)
-
-
-def definition(app_id: AppKey, who: CurrentUser, service: CurrentService) -> Response:
-    """Return the definition of an application as it came in, byte for byte."""
-    with service.ledger.reading() as session:
-        app = get_visible(session, who, App, app_id, "applications")
-    return Response(app.source.encode(), media_type="application/json")
-
-
-def versions(
-    app_id: AppKey, request: Request, who: CurrentUser, service: CurrentService
-) -> Response:
-    """Return the definitions an application had before, by their number."""
-    with service.ledger.reading() as session:
-        app = get_visible(session, who, App, app_id, "applications")
-        former = versions_of(session, app_id)
-    data = {str(version.number): serialize_version(version) for version in former}
-    return respond_plain(request, who, f"Former definitions of {app.name}", data)

@@ -5,6 +5,7 @@ from dataclasses import asdict
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request, Response
+from pydantic import Field, WithJsonSchema
 
 from jobauto_prefect.compiler.events.suggestions import (
     Trigger,
@@ -13,10 +14,13 @@ from jobauto_prefect.compiler.events.suggestions import (
     suggest_mapping,
 )
 from jobauto_prefect.definitions import Definition, pick_text
-from jobauto_prefect.facade.answers import JsonObject
+from jobauto_prefect.definitions.kinds import KINDS
+from jobauto_prefect.facade.answers import Answer, JsonObject
 from jobauto_prefect.facade.auth.access import get_visible
 from jobauto_prefect.facade.auth.identity import CurrentUser, Identity
 from jobauto_prefect.facade.http.field_types import parse_int, parse_text
+from jobauto_prefect.facade.http.operations import answered, operation
+from jobauto_prefect.facade.http.parameters import number_or_name
 from jobauto_prefect.facade.http.responses import respond_plain
 from jobauto_prefect.facade.resources.natural_keys import is_name, key_type, require_id
 from jobauto_prefect.facade.service import CurrentService
@@ -26,22 +30,82 @@ from jobauto_prefect.ledger.queries.run_templates import templates_with_context
 from jobauto_prefect.ledger.records import App, EventSource, RunTemplate
 from jobauto_prefect.ledger.store import ReadingSession
 
-SourceApp = Annotated[str, Query(alias="source_app_id", min_length=1, max_length=255)]
+SourceApp = Annotated[
+    str,
+    Query(
+        alias="source_app_id",
+        min_length=1,
+        max_length=255,
+        description="The application whose jobs end.",
+    ),
+    WithJsonSchema(number_or_name(KINDS["app"])),
+]
 
 AppKey: Any = key_type(App, "app_id")
 TemplateKey: Any = key_type(RunTemplate, "template_id")
 
 
-def add_routes(router: APIRouter) -> None:
-    """Add them to the contract."""
-    for path, function in (
-        ("/app/{app_id}/mapping", mapping),
-        ("/runtemplate/{template_id}/suggestions", suggestions),
-    ):
-        router.get(f"{path}.{{suffix}}", name=function.__name__)(function)
-        router.get(path, include_in_schema=False)(function)
+router = APIRouter()
 
 
+class SuggestedMapping(Answer):
+    """How values of one application's jobs could get to another one."""
+
+    env_mapping: dict[str, str] = Field(
+        description="Environment key to selector in the event. Read: an object; written: an "
+        "object, or the JSON text of one."
+    )
+    flows: dict[str, str] = Field(
+        description="Environment key to what it gets without a mapping, by `consumes`."
+    )
+    selectors: dict[str, list[str]] = Field(
+        description="Environment key to the selectors that fit it, the most useful first."
+    )
+
+
+class SuggestedRule(Answer):
+    """A rule as it would be written."""
+
+    event_source_id: int | None = Field(
+        default=None,
+        description="The event source whose changes it reacts to.",
+    )
+    runtemplate_source_id: int | None = Field(
+        default=None,
+        description="The run template whose end it reacts to.",
+    )
+    runtemplate_id: int = Field(description="The run template.")
+    evidence: str | None = Field(
+        default=None,
+        description="The kind of record whose changes count; null: any.",
+    )
+    operation: str | None = Field(default=None, description="Which changes count.")
+    env_mapping: dict[str, str] = Field(
+        description="Environment key to selector in the event. Read: an object; written: an "
+        "object, or the JSON text of one."
+    )
+
+
+class Suggestion(Answer):
+    """A rule for an event that the application of a run template consumes."""
+
+    event: str = Field(description="The event that the application consumes.")
+    description: str = Field(description="What it is for.")
+    rule: SuggestedRule = Field(description="What to write to `/eventrule/`.")
+
+
+class Suggestions(Answer):
+    """Rules that could be written; nothing starts by them."""
+
+    suggestions: list[Suggestion] = Field(description="The rules.")
+
+
+@operation(
+    router, "GET /app/{app_id}/mapping.{suffix}", "suggestMapping", "Suggest a mapping",
+    "How values of the jobs of another application could get to this one: a mapping by names "
+    "and inputs, what flows by `consumes` without one, and the selectors that fit each key.",
+    tag="Applications", answer=answered("The suggestion.", SuggestedMapping),
+)  # fmt: skip
 def mapping(
     app_id: AppKey,
     source_app_id: SourceApp,
@@ -66,6 +130,14 @@ def _resolve_app(session: ReadingSession, who: Identity, word: str) -> int:
     return number
 
 
+@operation(
+    router, "GET /runtemplate/{template_id}/suggestions.{suffix}", "suggestRules",
+    "Suggest rules",
+    "Rules that would start the run template for the events its application consumes: after "
+    "run templates of its company that emit them, or for changes of event sources. Those that "
+    "are there are left out. Needs `jobs.read`.",
+    tag="Run templates", answer=answered("The rules.", Suggestions),
+)  # fmt: skip
 def suggestions(
     template_id: TemplateKey, request: Request, who: CurrentUser, service: CurrentService
 ) -> Response:

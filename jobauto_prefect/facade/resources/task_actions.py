@@ -1,6 +1,6 @@
 """What an operator may do about a task that has ended: have it tried again, or excuse it."""
 
-from typing import Annotated
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Request, Response
 from pydantic import Field, StringConstraints
@@ -8,10 +8,12 @@ from pydantic import Field, StringConstraints
 from jobauto_prefect.errors import Conflict
 from jobauto_prefect.facade.answers import JsonObject
 from jobauto_prefect.facade.auth.identity import CurrentUser, Identity
-from jobauto_prefect.facade.http.field_types import Integer
+from jobauto_prefect.facade.http.operations import WRITE_ERRORS, answered, operation
+from jobauto_prefect.facade.http.parameters import number_key
 from jobauto_prefect.facade.http.requests import Body, BodyFields, parse
 from jobauto_prefect.facade.http.responses import respond_plain
-from jobauto_prefect.facade.kinds.jobs import serialize_job
+from jobauto_prefect.facade.kinds.jobs import Job, serialize_job
+from jobauto_prefect.facade.kinds.tasks import Task as ShownTask
 from jobauto_prefect.facade.kinds.tasks import serialize_task
 from jobauto_prefect.facade.service import CurrentService, Service
 from jobauto_prefect.jobs.windows import tasks
@@ -29,16 +31,18 @@ class ExcuseBody(Body):
     why: Why = Field(description="Why it is all right.")
 
 
-def add_routes(router: APIRouter) -> None:
-    """Add them to the contract."""
-    for name, function in (("retry", retry), ("excuse", excuse)):
-        path = f"/task/{{task_id}}/{name}"
-        router.post(f"{path}.{{suffix}}", name=f"{name} task")(function)
-        router.post(path, include_in_schema=False)(function)
+TaskKey: Any = number_key("taskId", "task")
+router = APIRouter()
 
 
+@operation(
+    router, "POST /task/{task_id}/retry.{suffix}", "retryTask", "Try a task once more",
+    "A failed or missed task is open again, and one more attempt at it starts now; its "
+    "deadline is one window length later. Needs `jobs.execute`.",
+    tag="Tasks", answer=answered("The job of that attempt.", Job), errors=(409, 413, 415),
+)  # fmt: skip
 def retry(
-    task_id: Integer, request: Request, who: CurrentUser, service: CurrentService
+    task_id: TaskKey, request: Request, who: CurrentUser, service: CurrentService
 ) -> Response:
     """Start one more attempt at a failed or missed window, now; return its job."""
     with service.ledger.writing(who.actor) as session:
@@ -53,8 +57,14 @@ def retry(
     return respond_plain(request, who, f"Retry of task {task_id}", shown)
 
 
+@operation(
+    router, "POST /task/{task_id}/excuse.{suffix}", "excuseTask", "Excuse a task",
+    "Keeps with a failed or missed task why that is all right; its state stays. Needs "
+    "`jobs.update`.",
+    tag="Tasks", answer=answered("The task.", ShownTask), errors=WRITE_ERRORS, body=ExcuseBody,
+)  # fmt: skip
 def excuse(
-    task_id: Integer,
+    task_id: TaskKey,
     fields: BodyFields,
     request: Request,
     who: CurrentUser,

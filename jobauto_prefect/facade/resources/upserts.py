@@ -1,18 +1,42 @@
 """The routes that create or update a record: one for each resource that can be written."""
 
 import functools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Request, Response
+from pydantic import Field, GetJsonSchemaHandler
+from pydantic.json_schema import JsonSchemaValue
+from pydantic_core import CoreSchema
 
+from jobauto_prefect.definitions import schema as definition_schema
 from jobauto_prefect.errors import Fault, Forbidden, InvalidInput, NotFound, OtherId, RecordExists
+from jobauto_prefect.facade import answers
+from jobauto_prefect.facade.answers import Answer
 from jobauto_prefect.facade.auth.identity import CurrentUser, Identity
 from jobauto_prefect.facade.http.addresses import address_of
 from jobauto_prefect.facade.http.dialect import TranslatedInput
 from jobauto_prefect.facade.http.field_types import Convert, parse_int, parse_text
-from jobauto_prefect.facade.http.idempotency import IdempotentRequest, idempotent_request
+from jobauto_prefect.facade.http.idempotency import (
+    REPLAYED,
+    IdempotentRequest,
+    idempotent_request,
+)
+from jobauto_prefect.facade.http.operations import (
+    WRITE_ERRORS,
+    answered,
+    json_body,
+    operation,
+    to_pascal_case,
+)
+from jobauto_prefect.facade.http.parameters import (
+    IDEMPOTENCY_KEY,
+    IF_NONE_MATCH,
+    Json,
+    number_or_name,
+    query,
+)
 from jobauto_prefect.facade.http.requests import (
     WHOLE_BODY,
     BodyFields,
@@ -25,7 +49,7 @@ from jobauto_prefect.facade.http.requests import (
 from jobauto_prefect.facade.http.responses import base_of, format_of, respond
 from jobauto_prefect.facade.kinds.applications import read_definition
 from jobauto_prefect.facade.kinds.jobs import add_wait_reasons
-from jobauto_prefect.facade.kinds.resource import Resource
+from jobauto_prefect.facade.kinds.resource import Resource, link
 from jobauto_prefect.facade.kinds.run_templates import add_job_counts
 from jobauto_prefect.facade.resources.lists import view_of
 from jobauto_prefect.facade.resources.natural_keys import (
@@ -42,6 +66,45 @@ from jobauto_prefect.ledger.audit.trail import WritingSession
 from jobauto_prefect.ledger.queries.names import LOOKS
 from jobauto_prefect.ledger.records import App, Job, User
 from jobauto_prefect.ledger.store import ReadingSession
+
+DEFINITION = query(
+    "definition", {"type": "boolean", "default": False},
+    "The body is a definition and nothing else: fields such as `id` and `enabled` are kept "
+    "as its own. What is ours is in the query.",
+)  # fmt: skip
+LOCATION: Json = {
+    "description": "The address of the record.",
+    "required": True,
+    "schema": {"type": "string", "format": "uri-reference"},
+}
+IS_REPLAYED: Json = {
+    "description": "The answer of the first request with this `Idempotency-Key` is given again.",
+    "schema": {"type": "string", "enum": ["true"]},
+}
+
+
+class Written(Answer):
+    """What the answer to a write has besides the record."""
+
+    created: bool = Field(description="Whether the record is new.")
+    warnings: list[answers.Fault] = Field(
+        default=[],
+        description="What is allowed and surely wrong.",
+    )
+
+
+@dataclass(frozen=True, slots=True, eq=False)  # FastAPI needs a hash
+class Both:
+    """Says in the document that an answer is a record and `Written`, with further fields."""
+
+    fields: Json
+
+    def __get_pydantic_json_schema__(
+        self, core: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> JsonSchemaValue:
+        """Return the JSON schema; pydantic calls it."""
+        made: Json = {"allOf": handler(core)["anyOf"]}
+        return made | ({"properties": self.fields} if self.fields else {})
 
 
 def read_definition_fields(raw: RawBody, request: Request) -> Fields:
@@ -87,6 +150,8 @@ class UpsertRequest:
 
 
 def add_upsert(router: APIRouter, resource: Resource) -> None:
+    """Add the routes that write records of a kind."""
+    assert resource.body is not None  # noqa: S101 - what can be written has one
     read: Any = DefinitionFields if resource.record is App else BodyFields
 
     def read_new(fields: Any, raw: RawBody, request: Request, who: CurrentUser) -> UpsertRequest:
@@ -119,19 +184,82 @@ def add_upsert(router: APIRouter, resource: Resource) -> None:
 
         return write
 
-    upsert, update = endpoint(read_new), endpoint(read_update)
-    name = resource.kind.item
-    post = functools.partial(
-        router.post,
-        status_code=201,
-        dependencies=[Depends(require_definition_writer)] if resource.record is App else None,
+    kind = resource.kind
+    may_write = [Depends(require_definition_writer)] if resource.record is App else []
+    add = functools.partial(
+        operation,
+        router,
+        tag=kind.many,
+        answer=_declare_answer(resource),
+        body=resource.body,
+        fields=lambda: _body_fields(resource),
+        item=kind.item,
+        dependencies=may_write,
     )
-    post(f"/{name}/", name=f"write {name}")(upsert)
-    post(f"/{name}", name=f"write {name}", include_in_schema=False)(upsert)
-    path = f"/{name}/{{record_id}}.{{suffix}}"
-    post(path, name=f"update {name}")(update)
+    body = resource.body.__name__
+    key = query(kind.parameter, number_or_name(kind), "The record to update.")
+    mode = [DEFINITION] if resource.record is App else []
+    write = add(
+        f"POST /{kind.item}/",
+        name=f"write{to_pascal_case(kind.noun)}",
+        summary=f"Write {kind.noun}",
+        description=_describe_write(resource),
+        errors=(*WRITE_ERRORS, 412, 422),
+        request_body=json_body(body, required=False),
+        parameters=lambda: (key, *mode, IDEMPOTENCY_KEY, IF_NONE_MATCH),
+    )
+    write(endpoint(read_new))
+    change = functools.partial(
+        add,
+        name=f"update{to_pascal_case(kind.noun)}",
+        summary=f"Update {kind.noun}",
+        description=f"Changes the fields given. Needs `{kind.permissions}.update`.",
+        errors=(*WRITE_ERRORS, 422),
+        request_body=json_body(resource.change or body, required=False),
+        parameters=lambda: (IDEMPOTENCY_KEY,),
+        twin=None,
+    )
+    path, update = f"/{kind.item}/{{record_id}}.{{suffix}}", endpoint(read_update)
+    change(f"POST {path}")(update)
     if resource.put:
-        router.put(path, status_code=201, name=f"update {name}", include_in_schema=False)(update)
+        change(f"PUT {path}", include_in_schema=False)(update)
+
+
+def _describe_write(resource: Resource) -> str:
+    kind = resource.kind
+    known = f" Without an id it is known by its {kind.known_by}." if kind.known_by else ""
+    needed = " and ".join(" or ".join(f"`{field}`" for field in group) for group in kind.required)
+    return (
+        f"Creates or updates: an update changes only the fields given. The id may be in the query "
+        f"(`{kind.parameter}`) or in the body (`id` or `{kind.item}_id`).{known}"
+        f" A new one needs {needed or 'a whole definition'}.{resource.note}"
+        f" Needs `{kind.permissions}.create` or `{kind.permissions}.update`."
+    )
+
+
+def _declare_answer(resource: Resource) -> Mapping[int, Json]:
+    kind = resource.kind
+    words = to_pascal_case(kind.noun)
+    verbs = ("get", "update", "delete") if kind.deletable else ("get", "update")
+    return answered(
+        f"The {kind.noun}, whether it is new or was there.",
+        Annotated[resource.answer | Written, Both(resource.repeated)],
+        status=201,
+        headers={"Location": LOCATION, REPLAYED: IS_REPLAYED},
+        links={verb: link(f"{verb}{words}", kind.parameter) for verb in verbs}
+        | dict(resource.links),
+    )
+
+
+def _body_fields(resource: Resource) -> Iterable[str]:
+    kind = resource.kind
+    assert resource.body is not None  # noqa: S101 - what can be written has one
+    yield from (kind.parameter, "id", f"{kind.item}_id", *kind.aliases)
+    if resource.record is App:
+        yield from ("definition", *definition_schema()["properties"])
+        yield from resource.body.model_fields.keys() - {"company"}  # a definition's own
+    else:
+        yield from resource.body.model_fields
 
 
 def _read(

@@ -1,33 +1,145 @@
-"""Workers as the ledger knows them, and the one that is gone for good."""
+"""Work pools and workers as Prefect and the ledger know them, and the one that is gone for good."""
 
-from typing import Any
+import asyncio
+from datetime import datetime
+from typing import Annotated, Any, Literal
+from uuid import UUID
 
-from fastapi import APIRouter, Request, Response
+from fastapi import APIRouter, Path, Request, Response
+from pydantic import Field, WithJsonSchema
 
-from jobauto_prefect.facade.auth.identity import CurrentUser
+from jobauto_prefect.engine.work_pools import Pool, pools
+from jobauto_prefect.facade.answers import Answer
+from jobauto_prefect.facade.auth.identity import CurrentUser, Identity
+from jobauto_prefect.facade.http.operations import SERVICE, answered, keyed, operation
 from jobauto_prefect.facade.http.responses import respond_plain
-from jobauto_prefect.facade.resources.prefect_status import visible_pools
 from jobauto_prefect.facade.service import CurrentService, Service
 from jobauto_prefect.jobs.workers import declare_worker_lost
 from jobauto_prefect.ledger.jobs import workers
 from jobauto_prefect.ledger.jobs.freezes import present_freeze
 from jobauto_prefect.ledger.jobs.workers import ListedWorker
+from jobauto_prefect.ledger.queries.run_templates import pools_of_templates
+
+WorkerName = Annotated[
+    str,
+    WithJsonSchema(
+        {
+            "type": "string", "minLength": 1, "maxLength": 200, "pattern": "^[^/]+$",
+            "x-shown": "workerName",
+        }
+    ),
+    Path(description="The name of the worker."),
+]  # fmt: skip
+router = APIRouter()
 
 
-def add_routes(router: APIRouter) -> None:
-    """Add them to the contract."""
-    for path, function in (("/workers", list_workers), ("/worker/{name:path}/lost", declare_lost)):
-        method = router.get if function is list_workers else router.post
-        method(f"{path}.{{suffix}}")(function)
-        method(path, include_in_schema=False)(function)
+class Worker(Answer):
+    """A worker, as Prefect last heard of it."""
+
+    name: str = Field(description="Its name.")
+    online: bool = Field(description="Whether Prefect has heard of it lately.")
+    last_heartbeat: datetime | None = Field(description="When Prefect last heard of it.")
 
 
+class WorkPool(Answer):
+    """A work pool of run templates; where `exists` is false Prefect has none of that name."""
+
+    name: str = Field(description="The name for people.")
+    type: str | None = Field(
+        description="The kind of worker that serves it; null: there is no such pool."
+    )
+    exists: bool = Field(description="Whether Prefect has it.")
+    paused: bool = Field(description="Whether it starts nothing.")
+    workers: list[Worker] = Field(description="Those that have ever served it.")
+
+
+class WorkerState(Answer):
+    """A worker as it last spoke to this service."""
+
+    name: str = Field(description="Its name.")
+    pool: str = Field(description="The work pool it serves.")
+    host: str = Field(description="The name of its machine.")
+    instance: UUID = Field(description="Differs for each start of it.")
+    state: Literal["working", "frozen", "hindered", "silent", "lost"] = Field(
+        description="working; hindered: it can't start some or all jobs just now; silent: for "
+        "longer than a lease; lost: somebody said that it is gone for good."
+    )
+    seen_at: datetime = Field(description="Its last sign of life.")
+    hindrances: dict[str, str] = Field(
+        description="What keeps it from working: disk, processes, or the name of an executor, and "
+        "why."
+    )
+    clock_ahead: float = Field(
+        description="How many seconds its host's clock is ahead of the one that counts; negative: "
+        "behind."
+    )
+    limit: int | None = Field(description="How many jobs it runs at once; null: unknown.")
+    free: int | None = Field(description="How many more jobs it takes; null: unknown.")
+    jobs: list[int] = Field(
+        description="The ids of those of its jobs that may run and that one may see."
+    )
+
+
+class WorkerLost(Answer):
+    """A worker that is gone for good, and the jobs that are lost with it."""
+
+    name: str = Field(description="The name of the worker.")
+    lost_jobs: list[int] = Field(description="Their ids.")
+
+
+@operation(
+    router, "GET /pools.{suffix}", "listPools", "List work pools and their workers",
+    "The work pools of the active run templates one may see, an object by name, as Prefect "
+    "knows them. 503 while Prefect is away.",
+    tag=SERVICE, answer=answered("The work pools.", keyed(WorkPool)),
+)  # fmt: skip
+async def list_work_pools(request: Request, who: CurrentUser, service: CurrentService) -> Response:
+    """Return the work pools of the run templates one may see, by name, with their workers."""
+    names = await asyncio.to_thread(visible_pools, service, who)
+    work_pools = await pools(service.outbox_worker.context.prefect, sorted(names))
+    return respond_plain(
+        request, who, "Work pools", {pool.name: _pool_fields(pool) for pool in work_pools}
+    )
+
+
+def visible_pools(service: Service, who: Identity) -> set[str]:
+    """Return the work pools of the run templates somebody may see."""
+    companies = who.rights.companies_with("jobs.read")
+    with service.ledger.reading() as session:
+        used = pools_of_templates(session, companies)
+    return {name or service.settings.pool for name in used}
+
+
+def _pool_fields(pool: Pool) -> dict[str, Any]:
+    workers = pool.workers or []
+    return {
+        "name": pool.name,
+        "type": pool.type,
+        "exists": pool.workers is not None,
+        "paused": pool.paused,
+        "workers": [
+            {
+                "name": worker["name"],
+                "online": worker["status"] == "ONLINE",
+                "last_heartbeat": worker["last_heartbeat_time"],
+            }
+            for worker in workers
+        ],
+    }
+
+
+@operation(
+    router, "GET /workers.{suffix}", "listWorkers", "List workers",
+    "The workers of the work pools one may see, an object by name: where they are, their last "
+    "sign of life, their jobs, and what keeps them from working.",
+    tag=SERVICE, answer=answered("The workers.", keyed(WorkerState)),
+)  # fmt: skip
 def list_workers(request: Request, who: CurrentUser, service: CurrentService) -> Response:
     """Return the workers of the work pools one may see, by name."""
     companies = who.rights.companies_with("jobs.read")
     with service.ledger.reading() as session:
-        pools = None if companies is None else visible_pools(service, who)
-        listed = workers.list_workers(session, pools, companies)
+        visible = None if companies is None else visible_pools(service, who)
+        listed = workers.list_workers(session, visible, companies)
         frozen = present_freeze(session, service.ledger.clock()) is not None
         data = {worker.record.name: worker_fields(service, worker, frozen) for worker in listed}
     return respond_plain(request, who, "Workers", data)
@@ -58,8 +170,17 @@ def worker_fields(service: Service, listed: ListedWorker, frozen: bool) -> dict[
     }
 
 
+@operation(
+    router, "POST /worker/{name:path}/lost.{suffix}", "loseWorker",
+    "Say that a worker is gone for good",
+    "For a machine that will not come back: the jobs of its worker are lost, and tried again "
+    "where their run templates say so. Should the worker live after all, it is told to end "
+    "what it runs. 409 where it gave a sign of life within the last lease. Needs "
+    "`system.config`.",
+    tag=SERVICE, answer=answered("The jobs that are lost.", WorkerLost), errors=(409, 413, 415),
+)  # fmt: skip
 def declare_lost(
-    name: str, request: Request, who: CurrentUser, service: CurrentService
+    name: WorkerName, request: Request, who: CurrentUser, service: CurrentService
 ) -> Response:
     """Declare a worker gone for good with its machine: its jobs are lost, and tried again."""
     who.rights.require("system", "config", None)

@@ -8,7 +8,6 @@ from sqlalchemy import JSON, Column, Text, inspect
 from jobauto_prefect.facade.kinds.registry import RESOURCES
 from jobauto_prefect.facade.kinds.resource import Resource
 from jobauto_prefect.facade.openapi import document
-from jobauto_prefect.facade.openapi.resource_operations import schema_name
 
 
 def _fields(name: str) -> set[str]:
@@ -23,7 +22,7 @@ def _fields(name: str) -> set[str]:
 
 @pytest.mark.parametrize("resource", RESOURCES, ids=lambda resource: resource.kind.item)
 def test_orders_are_the_stored_fields_but_texts_objects_and_secrets(resource: Resource) -> None:
-    shown = _fields(schema_name(resource))
+    shown = _fields(resource.answer.__name__)
     stored = {
         attribute.key
         for attribute in inspect(resource.record).column_attrs

@@ -5,7 +5,7 @@ import re
 from jobauto_prefect.facade.auth.permissions import MEMBERSHIPS, ROLES
 from jobauto_prefect.facade.formats import FORMATS
 from jobauto_prefect.facade.kinds.registry import RESOURCES
-from jobauto_prefect.facade.openapi.components import ERRORS
+from jobauto_prefect.facade.openapi.document import ERRORS
 from tests.support.paths import ROOT
 
 PAGE = (ROOT / "docs" / "rest.md").read_text()

@@ -13,7 +13,6 @@ from jobauto_prefect.facade.http.addresses import CONTRACT
 from jobauto_prefect.facade.kinds.registry import BY_ITEM, RESOURCES
 from jobauto_prefect.facade.openapi import document
 from jobauto_prefect.facade.openapi.document import document_text
-from jobauto_prefect.facade.openapi.resource_operations import schema_name
 from jobauto_prefect.facade.openapi.schemas import BODIES, load_examples
 from jobauto_prefect.facade.resources.crud import build_contract_router
 from tests.support import contract_check
@@ -110,7 +109,7 @@ def test_the_examples_are_what_happens(rest: httpx.Client) -> None:
             for one in rest.get(f"/{LISTS[item]}.json").json().values()
             if one["id"] == written.json()["id"]
         )
-        expected = shown[schema_name(BY_ITEM[item])]
+        expected = shown[BY_ITEM[item].answer.__name__]
         assert {**record, **times(expected)} == expected, item
 
 

@@ -1,0 +1,48 @@
+"""The definition of an application as it came in, and those it had before."""
+
+from typing import Any
+
+from fastapi import APIRouter, Request, Response
+
+from jobauto_prefect.facade.auth.access import get_visible
+from jobauto_prefect.facade.auth.identity import CurrentUser
+from jobauto_prefect.facade.http.operations import SCHEMAS, answered, keyed, operation
+from jobauto_prefect.facade.http.responses import respond_plain
+from jobauto_prefect.facade.kinds.applications import ApplicationVersion, serialize_version
+from jobauto_prefect.facade.resources.natural_keys import key_type
+from jobauto_prefect.facade.service import CurrentService
+from jobauto_prefect.ledger.queries.applications import versions_of
+from jobauto_prefect.ledger.records import App
+
+AppKey: Any = key_type(App, "app_id")
+DEFINITION = {"application/json": {"schema": {"$ref": f"{SCHEMAS}DefinitionMembers"}}}
+router = APIRouter()
+
+
+@operation(
+    router, "GET /app/{app_id}/definition.json", "getDefinition",
+    "Get a definition as it came in", "Byte for byte.",
+    tag="Applications",
+    answer={200: {"description": "The definition.", "content": DEFINITION}},
+)  # fmt: skip
+def definition(app_id: AppKey, who: CurrentUser, service: CurrentService) -> Response:
+    """Return the definition of an application as it came in, byte for byte."""
+    with service.ledger.reading() as session:
+        app = get_visible(session, who, App, app_id, "applications")
+    return Response(app.source.encode(), media_type="application/json")
+
+
+@operation(
+    router, "GET /app/{app_id}/versions.{suffix}", "listVersions", "List former definitions",
+    "The definitions that later ones replaced, an object by number.",
+    tag="Applications", answer=answered("The former definitions.", keyed(ApplicationVersion)),
+)  # fmt: skip
+def versions(
+    app_id: AppKey, request: Request, who: CurrentUser, service: CurrentService
+) -> Response:
+    """Return the definitions an application had before, by their number."""
+    with service.ledger.reading() as session:
+        app = get_visible(session, who, App, app_id, "applications")
+        former = versions_of(session, app_id)
+    data = {str(version.number): serialize_version(version) for version in former}
+    return respond_plain(request, who, f"Former definitions of {app.name}", data)
