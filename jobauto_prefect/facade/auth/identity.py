@@ -22,7 +22,7 @@ from jobauto_prefect.facade.auth.permissions import (
 from jobauto_prefect.facade.auth.request_state import OPERATOR, request_id_of
 from jobauto_prefect.facade.auth.throttle import UNKNOWN, WRONG_PASSWORD, SignInThrottle
 from jobauto_prefect.facade.auth.token_cache import TokenCache
-from jobauto_prefect.facade.console.visitor_sessions import DOOR, session_token
+from jobauto_prefect.facade.auth.visitor_sessions import DOOR, session_token
 from jobauto_prefect.facade.service import Service
 from jobauto_prefect.ledger.access.sign_ins import Account, Grants, Origin, account
 from jobauto_prefect.ledger.access.tokens import SESSION_KINDS, TOKEN_PREFIX, Bearer, TokenKind

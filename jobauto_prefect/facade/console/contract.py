@@ -21,7 +21,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from jobauto_prefect.errors import JobautoError, TooManyRequests, Unauthorized
 from jobauto_prefect.facade.auth.identity import CurrentUser, Identity
 from jobauto_prefect.facade.auth.request_state import request_id_of
-from jobauto_prefect.facade.console.visitor_sessions import DOOR, SESSION, session_token
+from jobauto_prefect.facade.auth.visitor_sessions import DOOR, SESSION, session_token
 from jobauto_prefect.facade.formats import View
 from jobauto_prefect.facade.http.addresses import CONTRACT, OWN_ADDRESS
 from jobauto_prefect.facade.http.idempotency import HEADER as IDEMPOTENCY_KEY

@@ -7,12 +7,12 @@ from jobauto_prefect.facade.console.activity import (
     audit_pages,
     event_pages,
     rule_form_page,
-    rule_page,
+    rules,
     source_pages,
     worker_pages,
 )
 from jobauto_prefect.facade.console.definitions import (
-    closed_time_pages,
+    calendar_pages,
     credential_type_pages,
     topic_pages,
 )
@@ -31,7 +31,7 @@ from jobauto_prefect.facade.console.run_templates import (
     template_list_page,
     template_page,
 )
-from jobauto_prefect.facade.console.tasks import calendar_page, task_list_page, task_page
+from jobauto_prefect.facade.console.tasks import calendar, task_list_page, task_page
 
 PAGES = (
     page_response,
@@ -51,14 +51,14 @@ PAGES = (
     member_pages,
     task_list_page,
     task_page,
-    calendar_page,
+    calendar,
     event_pages,
-    rule_page,
+    rules,
     rule_form_page,
     source_pages,
     worker_pages,
     topic_pages,
-    closed_time_pages,
+    calendar_pages,
     credential_type_pages,
     audit_pages,
     token_pages,

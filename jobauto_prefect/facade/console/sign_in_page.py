@@ -11,11 +11,7 @@ from fastapi.responses import RedirectResponse
 from jobauto_prefect.console_addresses import CONSOLE
 from jobauto_prefect.errors import TooManyRequests, Unauthorized
 from jobauto_prefect.facade.auth.identity import Identity, current_identity, sign_in
-from jobauto_prefect.facade.console.contract import PassedOn
-from jobauto_prefect.facade.console.forms import SENT_FORM, parse_form, read_form
-from jobauto_prefect.facade.console.moments import format_span
-from jobauto_prefect.facade.console.page_response import language_of, respond_with_page
-from jobauto_prefect.facade.console.visitor_sessions import (
+from jobauto_prefect.facade.auth.visitor_sessions import (
     DOOR,
     SESSION_LIFETIME,
     SIGN_IN,
@@ -26,6 +22,10 @@ from jobauto_prefect.facade.console.visitor_sessions import (
     keep_session,
     session_cookie,
 )
+from jobauto_prefect.facade.console.contract import PassedOn
+from jobauto_prefect.facade.console.moments import format_span
+from jobauto_prefect.facade.console.page_response import language_of, respond_with_page
+from jobauto_prefect.facade.console.records.forms import SENT_FORM, parse_form, read_form
 from jobauto_prefect.facade.formats import View
 from jobauto_prefect.facade.formats.html.page_language import translator
 from jobauto_prefect.facade.http import late_routes

@@ -10,8 +10,9 @@ from fastapi import Request, Response
 
 from jobauto_prefect.console_addresses import CONSOLE
 from jobauto_prefect.facade.auth.identity import CurrentUser
-from jobauto_prefect.facade.console.activity.worker_words import TONES as WORKER_TONES
-from jobauto_prefect.facade.console.activity.worker_words import (
+from jobauto_prefect.facade.auth.visitor_sessions import START
+from jobauto_prefect.facade.console.jobs.workers import TONES as WORKER_TONES
+from jobauto_prefect.facade.console.jobs.workers import (
     WORKERS,
     count_jobs,
     most_wanted,
@@ -22,7 +23,6 @@ from jobauto_prefect.facade.console.moments import format_span
 from jobauto_prefect.facade.console.overview import BAD, NOTEWORTHY, Overview, read_overview
 from jobauto_prefect.facade.console.page_response import language_of, respond_in_console
 from jobauto_prefect.facade.console.success_chart import draw_success
-from jobauto_prefect.facade.console.visitor_sessions import START
 from jobauto_prefect.facade.formats.html.page_language import Translator, translator
 from jobauto_prefect.facade.formats.html.scalars import TONES
 from jobauto_prefect.facade.http import late_routes

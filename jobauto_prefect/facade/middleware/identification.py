@@ -16,7 +16,7 @@ from jobauto_prefect.facade.auth.identity import (
     require_person,
     require_worker,
 )
-from jobauto_prefect.facade.console.visitor_sessions import SIGN_IN, SIGN_OUT, offers_sign_in
+from jobauto_prefect.facade.auth.visitor_sessions import SIGN_IN, SIGN_OUT, offers_sign_in
 from jobauto_prefect.facade.http.addresses import CONTRACT
 from jobauto_prefect.facade.http.body_sizes import (
     INTERNAL,

@@ -5,12 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jobauto_prefect.compiler.scheduling.calendars import WEEKDAYS
-from jobauto_prefect.facade.console.definitions.closed_time_texts import (
-    DAYS,
-    PERIODS,
-    TIMES,
-)
-from jobauto_prefect.facade.console.records.text_forms import TextForm
+from jobauto_prefect.facade.console.definitions.calendar_pages import DAYS, PERIODS, TIMES
+from jobauto_prefect.facade.console.records.forms import TextForm
 
 TITLES = st.one_of(
     st.sampled_from(["yearly", "once upon a time", "daily bread", "sat", "mon,tue off", "a/b"]),

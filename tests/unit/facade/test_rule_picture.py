@@ -2,7 +2,7 @@
 
 import re
 
-from jobauto_prefect.facade.console.activity.rule_picture import (
+from jobauto_prefect.facade.console.activity.rules import (
     COLUMN,
     MARGIN,
     Arrow,

@@ -4,10 +4,7 @@ import pytest
 
 from jobauto_prefect.compiler.scheduling.schedule import CODES
 from jobauto_prefect.definitions import parse
-from jobauto_prefect.facade.console.run_templates.schedule_words import (
-    INTERVALS,
-    describe_schedule,
-)
+from jobauto_prefect.facade.console.run_templates.schedules import INTERVALS, describe_schedule
 from jobauto_prefect.facade.console.run_templates.value_sources import (
     ValueSource,
     credential_source,

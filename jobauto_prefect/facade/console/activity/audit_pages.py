@@ -6,16 +6,18 @@ from typing import Any, get_args
 
 from jobauto_prefect.console_addresses import CONSOLE
 from jobauto_prefect.definitions.kinds import KINDS
-from jobauto_prefect.facade.console.records.columns import (
+from jobauto_prefect.facade.console.records.declared import (
     Column,
+    Narrowing,
+    Part,
     Record,
+    RecordPages,
     code,
     has,
     moment,
     text,
 )
-from jobauto_prefect.facade.console.records.page_parts import NOTHING, AnyCell, link, text_cell
-from jobauto_prefect.facade.console.records.record_pages import Narrowing, Part, RecordPages
+from jobauto_prefect.facade.console.records.pages import NOTHING, AnyCell, link, text_cell
 from jobauto_prefect.facade.console.visit import Visit
 from jobauto_prefect.facade.formats import View
 from jobauto_prefect.facade.formats.html.cell_model import Cell, CellContext, FieldValue

@@ -12,25 +12,23 @@ from jobauto_prefect.facade.auth.identity import Identity
 from jobauto_prefect.facade.console.contract import Contract, ContractError, CurrentContract
 from jobauto_prefect.facade.console.notifications import redirect_after
 from jobauto_prefect.facade.console.records.choices import Choices, read_choices
-from jobauto_prefect.facade.console.records.page_parts import (
+from jobauto_prefect.facade.console.records.pages import (
     NOTHING,
     Action,
     AnyCell,
-    RecordPage,
-    Section,
-    link,
-    moment_cell,
-    text_cell,
-)
-from jobauto_prefect.facade.console.records.record_views import (
     ListFilter,
     ListPage,
+    RecordPage,
+    Section,
     company_filter,
     language_parts,
+    link,
     list_query,
+    moment_cell,
     read_list,
     respond_with_list,
     respond_with_record,
+    text_cell,
 )
 from jobauto_prefect.facade.formats.html.cell_model import Cell
 from jobauto_prefect.facade.formats.html.page_language import Translator

@@ -7,13 +7,8 @@ from fastapi import Request
 from jobauto_prefect.facade.console.activity.event_pages import RULES, read_sources
 from jobauto_prefect.facade.console.contract import Contract
 from jobauto_prefect.facade.console.records.choices import Choices, read_choices
-from jobauto_prefect.facade.console.records.form_fields import (
-    FieldGroup,
-    FormField,
-    fields_of,
-    values_of,
-)
-from jobauto_prefect.facade.console.records.record_views import (
+from jobauto_prefect.facade.console.records.forms import FieldGroup, FormField, fields_of, values_of
+from jobauto_prefect.facade.console.records.pages import (
     RecordForm,
     add_form_routes,
     language_parts,

@@ -5,10 +5,13 @@ from fastapi import Response
 from jobauto_prefect.definitions.kinds import KINDS
 from jobauto_prefect.definitions.records.source_addresses import USUAL_PORTS
 from jobauto_prefect.facade.console.notifications import redirect_after
-from jobauto_prefect.facade.console.records.columns import (
+from jobauto_prefect.facade.console.records.declared import (
+    BY_COMPANY,
+    BY_STATE,
     COMPANY,
     Column,
     Record,
+    RecordPages,
     code,
     company,
     enabled,
@@ -17,9 +20,8 @@ from jobauto_prefect.facade.console.records.columns import (
     record_link,
     text,
 )
-from jobauto_prefect.facade.console.records.form_fields import FieldGroup, FormField
-from jobauto_prefect.facade.console.records.page_parts import Action, AnyCell, text_cell
-from jobauto_prefect.facade.console.records.record_pages import BY_COMPANY, BY_STATE, RecordPages
+from jobauto_prefect.facade.console.records.forms import FieldGroup, FormField
+from jobauto_prefect.facade.console.records.pages import Action, AnyCell, text_cell
 from jobauto_prefect.facade.console.visit import CurrentVisit, Visit
 from jobauto_prefect.facade.formats import View
 from jobauto_prefect.facade.formats.html.cell_model import Cell

@@ -12,36 +12,34 @@ from fastapi import Request, Response
 
 from jobauto_prefect.console_addresses import CONSOLE
 from jobauto_prefect.facade.answers import prefect_link
-from jobauto_prefect.facade.console.activity.worker_words import (
+from jobauto_prefect.facade.console.contract import Contract, ContractError, CurrentContract
+from jobauto_prefect.facade.console.jobs.labels import JobWords
+from jobauto_prefect.facade.console.jobs.workers import (
     TONES,
     WORKERS,
     most_wanted,
     tell_load,
     worker_address,
 )
-from jobauto_prefect.facade.console.contract import Contract, ContractError, CurrentContract
-from jobauto_prefect.facade.console.jobs.job_words import JobWords
 from jobauto_prefect.facade.console.moments import CurrentTime
 from jobauto_prefect.facade.console.notifications import redirect_after
-from jobauto_prefect.facade.console.records.page_parts import (
+from jobauto_prefect.facade.console.records.pages import (
+    SHOWN_AGAIN,
     Action,
     AnyCell,
-    RecordPage,
-    Section,
-    link,
-    moment_cell,
-    text_cell,
-)
-from jobauto_prefect.facade.console.records.record_views import (
-    SHOWN_AGAIN,
     ListFilter,
     ListPage,
     RecordForm,
+    RecordPage,
+    Section,
     language_parts,
+    link,
+    moment_cell,
     require,
     respond_with_form,
     respond_with_list,
     respond_with_record,
+    text_cell,
 )
 from jobauto_prefect.facade.formats.html.cell_model import Cell
 from jobauto_prefect.facade.formats.html.page_language import Translator

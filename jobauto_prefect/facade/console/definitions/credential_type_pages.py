@@ -8,30 +8,29 @@ from jobauto_prefect.definitions import pick_text, to_text
 from jobauto_prefect.definitions.kinds import KINDS
 from jobauto_prefect.definitions.mask import MASK
 from jobauto_prefect.definitions.records.credentials import is_secret
-from jobauto_prefect.facade.console.definitions.value_texts import (
-    JSON,
-    LOCALIZED,
-    WORDS,
-)
-from jobauto_prefect.facade.console.records.columns import (
+from jobauto_prefect.facade.console.records.declared import (
     COMPANY,
     OWNER,
+    SHARED,
     Column,
+    Part,
     Record,
+    RecordPages,
+    Related,
     code,
     has,
     record_link,
     text,
 )
-from jobauto_prefect.facade.console.records.form_fields import FieldGroup, FormField
-from jobauto_prefect.facade.console.records.page_parts import (
-    NOTHING,
-    Action,
-    AnyCell,
-    text_cell,
+from jobauto_prefect.facade.console.records.fields import credential_fields
+from jobauto_prefect.facade.console.records.forms import (
+    JSON,
+    LOCALIZED,
+    WORDS,
+    FieldGroup,
+    FormField,
 )
-from jobauto_prefect.facade.console.records.record_pages import SHARED, Part, RecordPages, Related
-from jobauto_prefect.facade.console.records.variable_fields import credential_fields
+from jobauto_prefect.facade.console.records.pages import NOTHING, Action, AnyCell, text_cell
 from jobauto_prefect.facade.console.visit import Visit
 from jobauto_prefect.facade.formats import View
 from jobauto_prefect.facade.formats.html.cell_model import Cell, clip

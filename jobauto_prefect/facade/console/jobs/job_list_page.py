@@ -12,9 +12,8 @@ from fastapi.responses import RedirectResponse
 
 from jobauto_prefect.facade.auth.permissions import Rights
 from jobauto_prefect.facade.console.contract import CurrentContract
-from jobauto_prefect.facade.console.forms import SentForm
 from jobauto_prefect.facade.console.jobs.job_page import JOBS
-from jobauto_prefect.facade.console.jobs.job_words import JobWords
+from jobauto_prefect.facade.console.jobs.labels import JobWords
 from jobauto_prefect.facade.console.jobs.saved_searches import (
     MAX_NAME,
     MAX_SEARCHES,
@@ -28,6 +27,7 @@ from jobauto_prefect.facade.console.moments import CurrentTime
 from jobauto_prefect.facade.console.overview import last_midnights
 from jobauto_prefect.facade.console.page_response import language_of, respond_in_console
 from jobauto_prefect.facade.console.records.choices import read_choices, read_only_template
+from jobauto_prefect.facade.console.records.forms import SentForm
 from jobauto_prefect.facade.formats import View
 from jobauto_prefect.facade.formats.html.page_language import Translator, translator
 from jobauto_prefect.facade.http import late_routes

@@ -9,9 +9,7 @@ from uuid import uuid4
 from fastapi import Request, Response
 
 from jobauto_prefect.console_addresses import CONSOLE
-from jobauto_prefect.facade.console.activity.worker_words import worker_address
 from jobauto_prefect.facade.console.contract import Contract, ContractError, CurrentContract
-from jobauto_prefect.facade.console.forms import Form, SentForm
 from jobauto_prefect.facade.console.jobs.artifact_previews import preview_artifacts
 from jobauto_prefect.facade.console.jobs.job_actions import (
     JobAction,
@@ -21,11 +19,13 @@ from jobauto_prefect.facade.console.jobs.job_actions import (
     excuse_task,
     retry_job,
 )
-from jobauto_prefect.facade.console.jobs.job_words import JobWords
+from jobauto_prefect.facade.console.jobs.labels import JobWords
 from jobauto_prefect.facade.console.jobs.log_section import read_log
+from jobauto_prefect.facade.console.jobs.workers import worker_address
 from jobauto_prefect.facade.console.moments import CurrentTime
 from jobauto_prefect.facade.console.notifications import redirect_after
 from jobauto_prefect.facade.console.page_response import language_of, respond_in_console
+from jobauto_prefect.facade.console.records.forms import Form, SentForm
 from jobauto_prefect.facade.formats import View
 from jobauto_prefect.facade.formats.html.page_language import translator
 from jobauto_prefect.facade.http import late_routes

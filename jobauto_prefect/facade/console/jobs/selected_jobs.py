@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from fastapi import Request, Response
 
 from jobauto_prefect.facade.console.contract import Contract, ContractError, CurrentContract
-from jobauto_prefect.facade.console.forms import Form, SentForm
 from jobauto_prefect.facade.console.jobs.job_actions import (
     JobAction,
     Record,
@@ -16,6 +15,7 @@ from jobauto_prefect.facade.console.jobs.job_actions import (
 from jobauto_prefect.facade.console.jobs.job_page import JOBS, read_task
 from jobauto_prefect.facade.console.jobs.saved_searches import SavedSearch, is_possible
 from jobauto_prefect.facade.console.page_response import language_of, respond_in_console
+from jobauto_prefect.facade.console.records.forms import Form, SentForm
 from jobauto_prefect.facade.formats.html.page_language import translator
 from jobauto_prefect.facade.http import late_routes
 from jobauto_prefect.ledger.base import BIGGEST_ID

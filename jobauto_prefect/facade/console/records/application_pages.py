@@ -8,32 +8,25 @@ from jobauto_prefect.console_addresses import CONSOLE
 from jobauto_prefect.definitions import ExitCode, Variable, parse, pick_text, to_text
 from jobauto_prefect.definitions.kinds import KINDS
 from jobauto_prefect.definitions.mask import MASK
-from jobauto_prefect.facade.console.records.columns import (
+from jobauto_prefect.facade.console.records.declared import (
     ACTIVE,
+    BY_NAME,
+    BY_STATE,
     COMPANY,
     ENABLED,
     Column,
+    Part,
     Record,
+    RecordPages,
+    Related,
     enabled,
     fact,
     moment,
     record_link,
     text,
 )
-from jobauto_prefect.facade.console.records.page_parts import (
-    NOTHING,
-    Action,
-    AnyCell,
-    text_cell,
-)
-from jobauto_prefect.facade.console.records.record_pages import (
-    BY_NAME,
-    BY_STATE,
-    Part,
-    RecordPages,
-    Related,
-)
-from jobauto_prefect.facade.console.records.variable_fields import variable_field
+from jobauto_prefect.facade.console.records.fields import variable_field
+from jobauto_prefect.facade.console.records.pages import NOTHING, Action, AnyCell, text_cell
 from jobauto_prefect.facade.console.visit import Visit
 from jobauto_prefect.facade.formats import View
 from jobauto_prefect.facade.formats.html.cell_model import Cell, clip

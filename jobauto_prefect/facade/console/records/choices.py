@@ -7,7 +7,7 @@ from typing import Any
 
 from jobauto_prefect.definitions import pick_text
 from jobauto_prefect.facade.console.contract import Contract, ContractError
-from jobauto_prefect.facade.console.records.form_fields import FormField
+from jobauto_prefect.facade.console.records.forms import FormField
 from jobauto_prefect.facade.formats.html.page_language import Translator
 
 Choices = Sequence[tuple[str, str]]

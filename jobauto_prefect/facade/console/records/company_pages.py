@@ -8,18 +8,23 @@ from jobauto_prefect.definitions.findings import child
 from jobauto_prefect.definitions.kinds import KINDS
 from jobauto_prefect.definitions.mask import MASK
 from jobauto_prefect.facade.console.records.choices import read_names
-from jobauto_prefect.facade.console.records.columns import (
+from jobauto_prefect.facade.console.records.declared import (
     ACTIVE,
+    BY_NAME,
+    BY_STATE,
     ENABLED,
     Column,
+    Part,
     Record,
+    RecordPages,
+    Related,
     code,
     enabled,
     fact,
     record_link,
     text,
 )
-from jobauto_prefect.facade.console.records.common_fields import (
+from jobauto_prefect.facade.console.records.fields import (
     LABELS,
     choice_fields,
     notice_group,
@@ -28,17 +33,9 @@ from jobauto_prefect.facade.console.records.common_fields import (
     whole_notices,
     whole_retention,
 )
-from jobauto_prefect.facade.console.records.form_changes import WholeValue
-from jobauto_prefect.facade.console.records.form_fields import FieldGroup, FormField
+from jobauto_prefect.facade.console.records.forms import FieldGroup, FormField, WholeValue
 from jobauto_prefect.facade.console.records.member_pages import add_action, members_section
-from jobauto_prefect.facade.console.records.page_parts import Action, Section, text_cell
-from jobauto_prefect.facade.console.records.record_pages import (
-    BY_NAME,
-    BY_STATE,
-    Part,
-    RecordPages,
-    Related,
-)
+from jobauto_prefect.facade.console.records.pages import Action, Section, text_cell
 from jobauto_prefect.facade.console.visit import Visit
 from jobauto_prefect.facade.formats import View
 from jobauto_prefect.facade.formats.html.cell_model import Cell

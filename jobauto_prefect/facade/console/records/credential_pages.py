@@ -8,37 +8,32 @@ from urllib.parse import urlencode
 from jobauto_prefect.console_addresses import CONSOLE
 from jobauto_prefect.definitions.kinds import KINDS
 from jobauto_prefect.facade.console.records.choices import read_permitted_companies
-from jobauto_prefect.facade.console.records.columns import (
+from jobauto_prefect.facade.console.records.declared import (
     ACTIVE,
+    BY_COMPANY,
+    BY_NAME,
     COMPANY,
     Column,
+    Narrowing,
+    Part,
     Record,
+    RecordPages,
+    Related,
     record_link,
 )
-from jobauto_prefect.facade.console.records.form_fields import (
-    FieldGroup,
-    FormField,
-    fields_of,
-    values_of,
-)
-from jobauto_prefect.facade.console.records.page_parts import (
+from jobauto_prefect.facade.console.records.fields import credential_fields
+from jobauto_prefect.facade.console.records.forms import FieldGroup, FormField, fields_of, values_of
+from jobauto_prefect.facade.console.records.pages import (
     NOTHING,
     Action,
     AnyCell,
+    RecordForm,
     link,
     name_of,
+    query_ids,
+    require,
     text_cell,
 )
-from jobauto_prefect.facade.console.records.record_pages import (
-    BY_COMPANY,
-    BY_NAME,
-    Narrowing,
-    Part,
-    RecordPages,
-    Related,
-)
-from jobauto_prefect.facade.console.records.record_views import RecordForm, query_ids, require
-from jobauto_prefect.facade.console.records.variable_fields import credential_fields
 from jobauto_prefect.facade.console.visit import Visit
 from jobauto_prefect.facade.formats import View
 from jobauto_prefect.facade.formats.html.cell_model import Cell

@@ -11,18 +11,25 @@ from fastapi import Response
 from jobauto_prefect.console_addresses import CONSOLE
 from jobauto_prefect.facade.auth.permissions import Membership
 from jobauto_prefect.facade.console.contract import Contract, ContractError
-from jobauto_prefect.facade.console.forms import Form, SentForm
 from jobauto_prefect.facade.console.notifications import redirect_after
 from jobauto_prefect.facade.console.records.choices import read_permitted_companies
-from jobauto_prefect.facade.console.records.form_changes import refuse
-from jobauto_prefect.facade.console.records.form_fields import FieldGroup, FormField
-from jobauto_prefect.facade.console.records.page_parts import Action, Section, link, text_cell
-from jobauto_prefect.facade.console.records.record_views import (
+from jobauto_prefect.facade.console.records.forms import (
+    FieldGroup,
+    Form,
+    FormField,
+    SentForm,
+    refuse,
+)
+from jobauto_prefect.facade.console.records.pages import (
     SHOWN_AGAIN,
+    Action,
     RecordForm,
+    Section,
+    link,
     query_ids,
     require,
     respond_with_form,
+    text_cell,
 )
 from jobauto_prefect.facade.console.visit import CurrentVisit, Visit
 from jobauto_prefect.facade.http import late_routes

@@ -14,20 +14,25 @@ from jobauto_prefect.facade.console.contract import (
     ContractError,
     CurrentContract,
 )
-from jobauto_prefect.facade.console.forms import Form, SentForm
 from jobauto_prefect.facade.console.moments import CurrentTime
 from jobauto_prefect.facade.console.notifications import redirect_after
 from jobauto_prefect.facade.console.page_response import respond_in_console
-from jobauto_prefect.facade.console.records.form_changes import read_changes
-from jobauto_prefect.facade.console.records.form_fields import (
+from jobauto_prefect.facade.console.records.forms import (
     FieldGroup,
+    Form,
     FormField,
+    SentForm,
     draw_groups,
     errors_apart,
     fields_of,
+    read_changes,
 )
-from jobauto_prefect.facade.console.records.page_parts import AnyCell, moment_cell
-from jobauto_prefect.facade.console.records.record_views import SHOWN_AGAIN, language_parts
+from jobauto_prefect.facade.console.records.pages import (
+    SHOWN_AGAIN,
+    AnyCell,
+    language_parts,
+    moment_cell,
+)
 from jobauto_prefect.facade.formats.html.cell_model import Cell
 from jobauto_prefect.facade.formats.html.dates import parse_time
 from jobauto_prefect.facade.formats.html.page_language import Translator

@@ -11,33 +11,33 @@ from jobauto_prefect.definitions.kinds import KINDS
 from jobauto_prefect.facade.auth.identity import Identity
 from jobauto_prefect.facade.auth.permissions import ROLE_DESCRIPTIONS, Membership, Role
 from jobauto_prefect.facade.console.contract import PASSWORD, ContractError
-from jobauto_prefect.facade.console.forms import SentForm
-from jobauto_prefect.facade.console.records.columns import (
+from jobauto_prefect.facade.console.records.declared import (
+    BY_STATE,
     ENABLED,
     Column,
+    Narrowing,
+    Part,
     Record,
+    RecordPages,
     code,
     enabled,
     moment,
     text,
 )
-from jobauto_prefect.facade.console.records.form_fields import FieldGroup, FormField
+from jobauto_prefect.facade.console.records.forms import FieldGroup, FormField, SentForm
 from jobauto_prefect.facade.console.records.member_pages import (
     CHANGE,
     ROLES,
     member_address,
 )
-from jobauto_prefect.facade.console.records.page_parts import Action, AnyCell, link, text_cell
-from jobauto_prefect.facade.console.records.record_pages import (
-    BY_STATE,
-    Narrowing,
-    Part,
-    RecordPages,
-)
-from jobauto_prefect.facade.console.records.record_views import (
+from jobauto_prefect.facade.console.records.pages import (
+    Action,
+    AnyCell,
     RecordForm,
+    link,
     respond_with_form,
     save,
+    text_cell,
 )
 from jobauto_prefect.facade.console.sign_in_page import begin_session
 from jobauto_prefect.facade.console.visit import CurrentVisit, Visit

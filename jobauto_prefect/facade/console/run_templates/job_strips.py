@@ -8,7 +8,7 @@ from starlette.concurrency import run_in_threadpool
 from jobauto_prefect.console_addresses import CONSOLE
 from jobauto_prefect.facade.auth.identity import Identity
 from jobauto_prefect.facade.console.moments import format_span
-from jobauto_prefect.facade.console.records.page_parts import Mark, Strip
+from jobauto_prefect.facade.console.records.pages import Mark, Strip
 from jobauto_prefect.facade.formats.html.page_language import Translator
 from jobauto_prefect.facade.formats.html.scalars import TONES
 from jobauto_prefect.facade.resources.forecasts import next_launches

@@ -9,17 +9,16 @@ from starlette.concurrency import run_in_threadpool
 from jobauto_prefect.console_addresses import CONSOLE
 from jobauto_prefect.definitions.findings import child
 from jobauto_prefect.facade.console.contract import Contract, CurrentContract
-from jobauto_prefect.facade.console.forms import SentForm
-from jobauto_prefect.facade.console.records.form_fields import FieldGroup, FormField
-from jobauto_prefect.facade.console.records.page_parts import link
-from jobauto_prefect.facade.console.records.record_views import (
+from jobauto_prefect.facade.console.records.fields import variable_field
+from jobauto_prefect.facade.console.records.forms import FieldGroup, FormField, SentForm
+from jobauto_prefect.facade.console.records.pages import (
     RecordForm,
     language_parts,
+    link,
     require,
     respond_with_form,
     save,
 )
-from jobauto_prefect.facade.console.records.variable_fields import variable_field
 from jobauto_prefect.facade.console.run_templates.template_list_page import ADDRESS
 from jobauto_prefect.facade.console.run_templates.template_records import (
     TemplateRecords,

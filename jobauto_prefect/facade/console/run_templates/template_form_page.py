@@ -11,7 +11,7 @@ from jobauto_prefect.facade.console.records.choices import (
     read_names,
     read_permitted_companies,
 )
-from jobauto_prefect.facade.console.records.common_fields import (
+from jobauto_prefect.facade.console.records.fields import (
     LABELS,
     notice_group,
     retention_group,
@@ -19,41 +19,38 @@ from jobauto_prefect.facade.console.records.common_fields import (
     whole_notices,
     whole_retention,
 )
-from jobauto_prefect.facade.console.records.form_changes import WholeValue
-from jobauto_prefect.facade.console.records.form_fields import (
+from jobauto_prefect.facade.console.records.forms import (
     FieldGroup,
     FormField,
+    WholeValue,
     fields_of,
     values_of,
 )
-from jobauto_prefect.facade.console.records.page_parts import name_of, text_cell
-from jobauto_prefect.facade.console.records.record_views import (
+from jobauto_prefect.facade.console.records.pages import (
     RecordForm,
     add_form_routes,
     language_parts,
+    name_of,
     query_ids,
     require,
+    text_cell,
 )
-from jobauto_prefect.facade.console.run_templates.action_fields import (
+from jobauto_prefect.facade.console.run_templates.form_fields import (
     TEMPLATES,
     action_groups,
-    whole_actions,
-)
-from jobauto_prefect.facade.console.run_templates.block_fields import block_group
-from jobauto_prefect.facade.console.run_templates.executor_fields import (
-    executor_fields,
-    possible_executors,
-    setting_groups,
-    whole_settings,
-)
-from jobauto_prefect.facade.console.run_templates.template_fields import (
     attempt_fields,
+    block_group,
     choice_groups,
+    executor_fields,
     name_field,
     operated_fields,
+    possible_executors,
     queue_fields,
     schedule_fields,
+    setting_groups,
     value_fields,
+    whole_actions,
+    whole_settings,
 )
 from jobauto_prefect.facade.console.run_templates.template_list_page import ADDRESS
 from jobauto_prefect.facade.console.run_templates.template_records import (

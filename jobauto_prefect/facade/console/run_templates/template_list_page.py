@@ -9,26 +9,24 @@ from fastapi import Request, Response
 from jobauto_prefect.console_addresses import CONSOLE
 from jobauto_prefect.facade.console.contract import Contract, CurrentContract
 from jobauto_prefect.facade.console.records.choices import read_choices, read_names
-from jobauto_prefect.facade.console.records.page_parts import (
+from jobauto_prefect.facade.console.records.pages import (
     NOTHING,
     Action,
     AnyCell,
-    link,
-    moment_cell,
-    state_badge,
-    text_cell,
-)
-from jobauto_prefect.facade.console.records.record_views import (
     ListFilter,
     ListPage,
     company_filter,
     language_parts,
+    link,
     list_query,
+    moment_cell,
     read_list,
     respond_with_list,
+    state_badge,
+    text_cell,
 )
 from jobauto_prefect.facade.console.run_templates.job_strips import draw_strip, read_activity
-from jobauto_prefect.facade.console.run_templates.schedule_words import describe_schedule
+from jobauto_prefect.facade.console.run_templates.schedules import describe_schedule
 from jobauto_prefect.facade.formats.html.cell_model import Cell
 from jobauto_prefect.facade.formats.html.page_language import Translator
 from jobauto_prefect.facade.http import late_routes

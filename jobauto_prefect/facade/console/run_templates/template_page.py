@@ -13,25 +13,23 @@ from jobauto_prefect.definitions.records.actions import ActionMode
 from jobauto_prefect.facade.auth.identity import Identity
 from jobauto_prefect.facade.console.contract import Contract, CurrentContract
 from jobauto_prefect.facade.console.notifications import redirect_after
-from jobauto_prefect.facade.console.records.page_parts import (
+from jobauto_prefect.facade.console.records.fields import variable_field
+from jobauto_prefect.facade.console.records.pages import (
     NOTHING,
     Action,
     AnyCell,
     RecordPage,
     Section,
+    language_parts,
     link,
     moment_cell,
     name_of,
+    respond_with_record,
     state_badge,
     text_cell,
 )
-from jobauto_prefect.facade.console.records.record_views import (
-    language_parts,
-    respond_with_record,
-)
-from jobauto_prefect.facade.console.records.variable_fields import variable_field
 from jobauto_prefect.facade.console.run_templates.job_strips import draw_strip, read_last_jobs
-from jobauto_prefect.facade.console.run_templates.schedule_words import describe_schedule
+from jobauto_prefect.facade.console.run_templates.schedules import describe_schedule
 from jobauto_prefect.facade.console.run_templates.template_list_page import ADDRESS
 from jobauto_prefect.facade.console.run_templates.template_records import (
     TemplateRecords,

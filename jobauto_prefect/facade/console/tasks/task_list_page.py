@@ -10,17 +10,20 @@ from fastapi import Request, Response
 from jobauto_prefect.console_addresses import CONSOLE
 from jobauto_prefect.facade.console.contract import CurrentContract
 from jobauto_prefect.facade.console.records.choices import read_only_template
-from jobauto_prefect.facade.console.records.page_parts import Action, AnyCell, link, text_cell
-from jobauto_prefect.facade.console.records.record_views import (
+from jobauto_prefect.facade.console.records.pages import (
+    Action,
+    AnyCell,
     ListFilter,
     ListPage,
     company_filter,
     language_parts,
+    link,
     list_query,
     read_list,
     respond_with_list,
+    text_cell,
 )
-from jobauto_prefect.facade.console.tasks.window_words import badge_of, tell_state, tell_window
+from jobauto_prefect.facade.console.tasks.windows import badge_of, tell_state, tell_window
 from jobauto_prefect.facade.formats import View
 from jobauto_prefect.facade.formats.html.cell_model import Cell
 from jobauto_prefect.facade.formats.html.page_language import Translator

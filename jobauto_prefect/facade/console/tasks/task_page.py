@@ -8,7 +8,6 @@ from fastapi import Request, Response
 
 from jobauto_prefect.facade.auth.permissions import Rights
 from jobauto_prefect.facade.console.contract import Contract, ContractError, CurrentContract
-from jobauto_prefect.facade.console.forms import Form, SentForm
 from jobauto_prefect.facade.console.jobs.job_actions import (
     AllowedActions,
     JobAction,
@@ -16,12 +15,13 @@ from jobauto_prefect.facade.console.jobs.job_actions import (
     excuse_task,
 )
 from jobauto_prefect.facade.console.jobs.job_page import JOBS, Refusal
-from jobauto_prefect.facade.console.jobs.job_words import JobWords
+from jobauto_prefect.facade.console.jobs.labels import JobWords
 from jobauto_prefect.facade.console.moments import CurrentTime
 from jobauto_prefect.facade.console.notifications import redirect_after
 from jobauto_prefect.facade.console.page_response import language_of, respond_in_console
+from jobauto_prefect.facade.console.records.forms import Form, SentForm
 from jobauto_prefect.facade.console.tasks.task_list_page import TASKS
-from jobauto_prefect.facade.console.tasks.window_words import badge_of, tell_window
+from jobauto_prefect.facade.console.tasks.windows import badge_of, tell_window
 from jobauto_prefect.facade.formats.html.page_language import translator
 from jobauto_prefect.facade.http import late_routes
 from jobauto_prefect.facade.http.addresses import CONTRACT

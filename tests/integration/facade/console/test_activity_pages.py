@@ -13,7 +13,7 @@ from sqlalchemy import select
 from sqlalchemy.event import listen, remove
 
 from jobauto_prefect.facade.auth import token_cache
-from jobauto_prefect.facade.console.activity import event_pages, rule_page
+from jobauto_prefect.facade.console.activity import event_pages, rules
 from jobauto_prefect.facade.resources import lists
 from jobauto_prefect.ledger.audit.trail import SERVICE
 from jobauto_prefect.ledger.records import (
@@ -124,7 +124,7 @@ def test_more_rules_than_a_page_shows_are_said_turned_and_narrowed(
     monkeypatch: pytest.MonkeyPatch,
     rest: httpx.Client,
 ) -> None:
-    monkeypatch.setattr(rule_page, "MAX_SHOWN", 1)
+    monkeypatch.setattr(rules, "MAX_SHOWN", 1)
     body = {"runtemplate_source_id": records.foreign["template"]}
     body |= {"runtemplate_id": records.template}
     other = ok(rest.post("/eventrule/", json=body), 201)["id"]

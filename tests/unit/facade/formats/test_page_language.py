@@ -12,18 +12,18 @@ import pytest
 from jobauto_prefect.definitions.kinds import KINDS
 from jobauto_prefect.facade.auth.permissions import ROLE_DESCRIPTIONS
 from jobauto_prefect.facade.console.activity.event_pages import STATES as EVENT_STATES
-from jobauto_prefect.facade.console.activity.worker_words import TONES as WORKER_STATES
 from jobauto_prefect.facade.console.jobs.job_list_page import ORDERS, SINCE
-from jobauto_prefect.facade.console.jobs.job_words import ORIGINS
+from jobauto_prefect.facade.console.jobs.labels import ORIGINS
 from jobauto_prefect.facade.console.jobs.saved_searches import PREDEFINED
 from jobauto_prefect.facade.console.jobs.selected_jobs import TITLES
+from jobauto_prefect.facade.console.jobs.workers import TONES as WORKER_STATES
 from jobauto_prefect.facade.console.navigation import MENU
 from jobauto_prefect.facade.console.notifications import NOTIFICATIONS
 from jobauto_prefect.facade.console.records.member_pages import ROLES as MEMBER_ROLES
-from jobauto_prefect.facade.console.run_templates.schedule_words import INTERVALS, WEEKDAYS
+from jobauto_prefect.facade.console.run_templates.schedules import INTERVALS, WEEKDAYS
 from jobauto_prefect.facade.console.success_chart import MONTHS
-from jobauto_prefect.facade.console.tasks.calendar_page import WEEKDAYS as WEEKDAY_NAMES
-from jobauto_prefect.facade.console.tasks.window_calendar import TONES
+from jobauto_prefect.facade.console.tasks.calendar import TONES
+from jobauto_prefect.facade.console.tasks.calendar import WEEKDAYS as WEEKDAY_NAMES
 from jobauto_prefect.facade.formats.html.page_language import LANGUAGES, load_catalog
 from jobauto_prefect.facade.kinds.audit_entries import AuditAction
 from jobauto_prefect.facade.kinds.event_rules import EventRule, Operation

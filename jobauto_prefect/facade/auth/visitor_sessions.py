@@ -10,15 +10,25 @@ from jobauto_prefect.errors import Forbidden
 from jobauto_prefect.facade.http.addresses import CONTRACT
 
 START = "/"
+
+
 SIGN_IN = "/login.html"
+
+
 SIGN_OUT = "/logout"
+
+
 DOOR = "console"
 """How the audit trail calls the console."""
+
 
 SESSION = "session"
 """Key in a request's state: the session that the console's own calls of the contract are of."""
 
+
 SESSION_LIFETIME = timedelta(hours=12)
+
+
 _COOKIE = "jobauto_session"
 
 

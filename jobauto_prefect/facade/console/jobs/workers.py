@@ -9,6 +9,7 @@ from jobauto_prefect.facade.formats.html.page_language import Translator
 
 WORKERS = f"{CONSOLE}/workers"
 
+
 TONES: Mapping[str, str] = {
     "silent": "bad",
     "hindered": "warn",
@@ -17,6 +18,7 @@ TONES: Mapping[str, str] = {
     "lost": "",
 }
 """By states, in the order in which workers are listed."""
+
 
 ORDER = {state: place for place, state in enumerate(TONES)}
 

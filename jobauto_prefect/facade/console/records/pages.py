@@ -1,9 +1,10 @@
-"""How lists, records and forms are sent: for each kind alike."""
+"""Lists, records and forms: what their pages are made of, and how they are sent."""
 
 import hashlib
 import json
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any, Literal
 from urllib.parse import urlencode
 from uuid import uuid4
@@ -11,6 +12,7 @@ from uuid import uuid4
 from fastapi import APIRouter, Request, Response
 
 from jobauto_prefect.console_addresses import CONSOLE
+from jobauto_prefect.definitions import pick_text
 from jobauto_prefect.facade.auth.identity import Identity
 from jobauto_prefect.facade.console.contract import (
     PASSWORD,
@@ -18,28 +20,135 @@ from jobauto_prefect.facade.console.contract import (
     ContractError,
     CurrentContract,
 )
-from jobauto_prefect.facade.console.forms import SENT_FORM, Form, SentForm
+from jobauto_prefect.facade.console.moments import teller
 from jobauto_prefect.facade.console.notifications import redirect_after
 from jobauto_prefect.facade.console.page_response import language_of, respond_in_console
 from jobauto_prefect.facade.console.records.choices import Choices, read_choices
-from jobauto_prefect.facade.console.records.form_changes import WholeValue, read_changes
-from jobauto_prefect.facade.console.records.form_fields import (
+from jobauto_prefect.facade.console.records.forms import (
+    SENT_FORM,
     FieldGroup,
+    Form,
+    SentForm,
     Values,
+    WholeValue,
     draw_groups,
     errors_apart,
     fields_of,
+    read_changes,
 )
-from jobauto_prefect.facade.console.records.page_parts import Action, AnyCell, RecordPage
 from jobauto_prefect.facade.formats import View
+from jobauto_prefect.facade.formats.html.cell_model import Cell, clip
 from jobauto_prefect.facade.formats.html.page_language import Translator, translator
 from jobauto_prefect.facade.http.responses import languages_of
+
+NOTHING = Cell("none", "\N{EN DASH}")
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """One of a strip; `note` is what it tells."""
+
+    href: str
+    tone: str
+    note: str
+
+
+@dataclass(frozen=True, slots=True)
+class Strip:
+    """A cell of marks, the newest last."""
+
+    marks: Sequence[Mark]
+    empty: str
+    kind: Literal["strip"] = "strip"
+
+
+AnyCell = Cell | Strip
+
+
+@dataclass(frozen=True, slots=True)
+class Action:
+    """A link, or with `posts` a button that sends a form."""
+
+    label: str
+    href: str
+    posts: bool = False
+    is_main: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """A table of a record's page; `empty` is said where there are no rows, `href` is all of it."""
+
+    key: str
+    title: str
+    heads: Sequence[str]
+    rows: Sequence[Sequence[AnyCell]]
+    empty: str
+    href: str = ""
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class RecordPage:
+    """A record as its page shows it; `badges` stand beside its name.
+
+    `contract_href` is the contract's own page, `prefect_url` Prefect's (None: there is none).
+    """
+
+    title: str
+    about: Sequence[AnyCell]
+    badges: Sequence[AnyCell]
+    actions: Sequence[Action]
+    facts: Sequence[tuple[str, AnyCell]]
+    sections: Sequence[Section]
+    contract_href: str
+    prefect_url: str | None = None
+
+
+def name_of(record: Mapping[str, Any], languages: Sequence[str]) -> str:
+    """Return what a record is called, in the first language its name has."""
+    translated = (record.get("translations") or {}).get("name")
+    return pick_text(translated or record["name"], *languages)
+
+
+def link(text: str, href: str) -> Cell:
+    """Return a link with the name of a record."""
+    return Cell("link", clip(text), href=href, title=text if clip(text) != text else "")
+
+
+def text_cell(text: str) -> Cell:
+    """Return a text; the dash where there is none."""
+    return Cell("text", text) if text else NOTHING
+
+
+def moment_cell(moment: datetime | str | None, now: datetime, translate: Translator) -> Cell:
+    """Return a time as it is told from now, with the exact one as its title; None: the dash."""
+    text = moment.isoformat() if isinstance(moment, datetime) else moment
+    shown = teller(now, translate)(text)
+    return Cell("time", shown.text, title=shown.at.isoformat()) if shown else NOTHING
+
+
+def state_badge(record: Mapping[str, Any], translate: Translator) -> Cell:
+    """Return whether a run template is active."""
+    if record["active"]:
+        return Cell("badge", translate("active"), tone="good")
+    return Cell("badge", translate("paused"), tone="warn")
+
+
+def enabled_badge(record: Mapping[str, Any], translate: Translator) -> Cell:
+    """Return whether a company or an application may be used."""
+    if record["enabled"]:
+        return Cell("badge", translate("enabled"), tone="good")
+    return Cell("badge", translate("switched off"), tone="warn")
+
 
 PAGE = 50
 """Records of a list's page."""
 
+
 KEY = "idempotency-key"
 """The control that says which sending of a form this is."""
+
 
 SHOWN_AGAIN = frozenset({400, 403, 409, 412, 413, 422})
 """Refusals that somebody can mend in the form."""

@@ -23,6 +23,7 @@ SAID_BY_STATE = {
 }
 """The severity that a state tells of already."""
 
+
 ORIGINS: Mapping[str, str] = {
     "scheduled": "its schedule",
     "retry": "a retry",

@@ -1,24 +1,151 @@
 """Calendars: when the jobs of windows do not start. A list, a page, and a form."""
 
+import re
+from collections.abc import Callable, Mapping, Sequence
+from datetime import date
+from typing import Any
+
+from jobauto_prefect.compiler.scheduling.calendars import WEEKDAYS
 from jobauto_prefect.definitions.kinds import KINDS
-from jobauto_prefect.facade.console.definitions.closed_time_texts import DAYS, PERIODS, TIMES
-from jobauto_prefect.facade.console.records.columns import (
+from jobauto_prefect.facade.console.records.declared import (
     Column,
     Draw,
+    Narrowing,
+    Part,
     Record,
+    RecordPages,
     has,
     record_link,
     text,
 )
-from jobauto_prefect.facade.console.records.form_fields import FieldGroup, FormField
-from jobauto_prefect.facade.console.records.page_parts import AnyCell, text_cell
-from jobauto_prefect.facade.console.records.record_pages import Narrowing, Part, RecordPages
-from jobauto_prefect.facade.console.records.record_views import RecordForm
-from jobauto_prefect.facade.console.records.text_forms import TextForm
+from jobauto_prefect.facade.console.records.forms import FieldGroup, FormField, TextForm, lines_of
+from jobauto_prefect.facade.console.records.pages import AnyCell, RecordForm, text_cell
 from jobauto_prefect.facade.console.visit import Visit
 from jobauto_prefect.facade.formats import View
 from jobauto_prefect.facade.formats.html.cell_model import Cell
 from jobauto_prefect.facade.formats.html.page_language import Text
+
+Closed = Mapping[str, Any]
+
+
+YEARLY, ONCE, DAILY = "yearly", "once", "daily"
+
+
+_DAY = r"\d{4}-\d{2}-\d{2}"
+
+
+_DAYS = re.compile(rf"({_DAY})(?:/({_DAY}))?(?: ({YEARLY}|{ONCE})(?= |$))?(?: (.*))?")
+
+
+_CLOCK = r"\d{1,2}:\d{2}"
+
+
+_NAMED_DAYS = rf"{DAILY}|(?:{'|'.join(WEEKDAYS)})(?:,(?:{'|'.join(WEEKDAYS)}))*"
+
+
+_TIMES = re.compile(rf"({_CLOCK})-({_CLOCK})(?: ({_NAMED_DAYS})(?= |$))?(?: (.*))?")
+
+
+_MOMENT = rf"{_DAY}[T ]{_CLOCK}(?::\d{{2}})?(?:Z|[+-]\d{{2}}:\d{{2}})?"
+
+
+_PERIOD = re.compile(rf"({_MOMENT})/({_MOMENT})(?: (.*))?")
+
+
+def _write_days(closed: Closed) -> str:
+    until, why = closed.get("until"), _why(closed)
+    often = YEARLY if closed.get("yearly") else ""
+    if not often and why.partition(" ")[0] in (YEARLY, ONCE):
+        often = ONCE
+    return _joined(f"{closed['date']}/{until}" if until else closed["date"], often, why)
+
+
+def _read_days(line: str) -> dict[str, Any]:
+    match = _DAYS.fullmatch(line)
+    if match is None or not all(_is_day(day) for day in match.group(1, 2) if day):
+        raise ValueError(f"{line!r} says no day; write such as 2026-12-24/2026-12-26 Christmas")
+    first, until, often, why = match.groups()
+    return _said(date=first, until=until, yearly=often == YEARLY, title=why)
+
+
+def _write_times(closed: Closed) -> str:
+    why, days = _why(closed), ",".join(closed.get("weekdays") or ())
+    if not days and re.fullmatch(_NAMED_DAYS, why.partition(" ")[0]):
+        days = DAILY
+    return _joined(f"{closed['from']}-{closed['to']}", days, why)
+
+
+def _read_times(line: str) -> dict[str, Any]:
+    match = _TIMES.fullmatch(line)
+    if match is None:
+        raise ValueError(f"{line!r} says no time; write such as 22:00-06:00 sat,sun night")
+    begin, end, days, why = match.groups()
+    weekdays = [] if days in (None, DAILY) else days.split(",")
+    return _said(**{"from": begin.zfill(5), "to": end.zfill(5)}, weekdays=weekdays, title=why)
+
+
+def _write_period(closed: Closed) -> str:
+    return _joined(f"{_moment(closed['start'])}/{_moment(closed['end'])}", _why(closed))
+
+
+def _read_period(line: str) -> dict[str, Any]:
+    match = _PERIOD.fullmatch(line)
+    if match is None:
+        raise ValueError(
+            f"{line!r} says no period; write such as 2026-08-01T18:00/2026-08-03T06:00 move"
+        )
+    start, end, why = match.groups()
+    return _said(start=_moment(start), end=_moment(end), title=why)
+
+
+def _why(closed: Closed) -> str:
+    return " ".join((closed.get("title") or "").split())
+
+
+def _joined(*parts: str) -> str:
+    return " ".join(part for part in parts if part)
+
+
+def _said(**members: Any) -> dict[str, Any]:
+    """Return the members that say something."""
+    return {name: value for name, value in members.items() if value}
+
+
+def _moment(text: str) -> str:
+    return text.replace(" ", "T", 1)
+
+
+def _is_day(text: str) -> bool:
+    try:
+        date.fromisoformat(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _by_lines(write: Callable[[Closed], str], read: Callable[[str], dict[str, Any]]) -> TextForm:
+    """Return the form of a list whose elements are written on a line each."""
+
+    def write_all(closed: Sequence[Closed]) -> str:
+        return "\n".join(map(write, closed))
+
+    def read_all(text: str) -> list[dict[str, Any]]:
+        return [read(" ".join(line.split())) for line in lines_of(text)]
+
+    return TextForm(write_all, read_all)
+
+
+DAYS = _by_lines(_write_days, _read_days)
+"""`2026-12-24/2026-12-26 yearly Christmas`: until when, `yearly` and why may be left out."""
+
+
+TIMES = _by_lines(_write_times, _read_times)
+"""`22:00-06:00 sat,sun night`: on which days it begins, and why, may be left out."""
+
+
+PERIODS = _by_lines(_write_period, _read_period)
+"""`2026-08-01T18:00/2026-08-03T06:00 move`: why may be left out."""
+
 
 WHY = Column(Text("Why"), text("title"))
 

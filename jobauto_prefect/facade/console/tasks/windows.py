@@ -5,7 +5,7 @@ from datetime import datetime, time
 from typing import Any
 from zoneinfo import ZoneInfo
 
-from jobauto_prefect.facade.console.jobs.job_words import Badge
+from jobauto_prefect.facade.console.jobs.labels import Badge
 from jobauto_prefect.facade.console.success_chart import MONTHS
 from jobauto_prefect.facade.formats.html.page_language import Translator
 from jobauto_prefect.facade.formats.html.scalars import TONES

@@ -19,9 +19,16 @@ INTERVALS: Mapping[str, str] = {
 }
 """By their codes; English, as the catalogs of translations have them."""
 
+
 WEEKDAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
+
+
 _NUMBER = re.compile(r"[0-9]{1,2}")
+
+
 _EVERY = re.compile(r"\*/([0-9]{1,2})")
+
+
 _DAYS = re.compile(r"[0-7](?:[-,][0-7])*")
 
 

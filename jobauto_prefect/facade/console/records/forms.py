@@ -1,0 +1,633 @@
+"""Forms: their fields, what their controls show, what a browser sends, and what is changed by it.
+
+A control is named by the JSON pointer of its field in the body, so that errors find their place.
+"""
+
+import base64
+import json
+import re
+from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
+from copy import deepcopy
+from dataclasses import dataclass, replace
+from datetime import datetime
+from math import isfinite
+from typing import Annotated, Any, Literal
+from urllib.parse import parse_qsl
+from zoneinfo import ZoneInfo
+
+from fastapi import Depends, HTTPException, Request
+
+from jobauto_prefect.definitions import to_text
+from jobauto_prefect.definitions.findings import child
+from jobauto_prefect.definitions.mask import MASK
+from jobauto_prefect.facade.console.contract import ContractError, InputError
+from jobauto_prefect.facade.formats.html.page_language import Translator, tell
+from jobauto_prefect.facade.formats.html.scalars import is_picture
+from jobauto_prefect.facade.http.requests import RawBody, away_from_loop
+
+MAX_FIELDS = 10_000
+
+
+SENT_FORM = "sent_form"
+"""In a request's state: the form that was sent to this page after its session had ended."""
+
+
+class Form(Mapping[str, str]):
+    """The fields of a form; of several of one name the last one counts, `all` has each."""
+
+    def __init__(self, pairs: Sequence[tuple[str, str]]) -> None:
+        self.pairs = pairs
+        self._last = dict(pairs)
+
+    def __getitem__(self, name: str) -> str:
+        return self._last[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._last)
+
+    def __len__(self) -> int:
+        return len(self._last)
+
+    def all(self, name: str) -> list[str]:
+        """Return the values of all fields of this name, in their order."""
+        return [value for field, value in self.pairs if field == name]
+
+
+async def read_form(raw: RawBody, request: Request) -> Form:
+    """Read the fields of a form; a file that was chosen is an address with its data."""
+    if request.headers.get("content-type", "").startswith("multipart/form-data"):
+        return Form(await _read_parts(raw, request))
+    return await away_from_loop(len(raw), lambda: parse_form(raw.decode("utf-8", "replace")))
+
+
+def parse_form(text: str) -> Form:
+    """Return the fields of a text as forms without files are sent.
+
+    Raises:
+        HTTPException: it has too many.
+    """
+    try:
+        return Form(parse_qsl(text, keep_blank_values=True, max_num_fields=MAX_FIELDS))
+    except ValueError:
+        message = f"the form has more than {MAX_FIELDS} fields; send it in several parts"
+        raise HTTPException(400, message) from None
+
+
+async def _read_parts(raw: bytes, request: Request) -> list[tuple[str, str]]:
+    # Few forms have files.
+    from starlette.formparsers import MultiPartException, MultiPartParser
+
+    async def stream() -> AsyncGenerator[bytes, None]:
+        yield raw
+
+    try:
+        parser = MultiPartParser(request.headers, stream(), max_part_size=len(raw))
+        parts = await parser.parse()
+    except MultiPartException as error:
+        raise HTTPException(400, error.message) from None
+    pairs = []
+    for name, part in parts.multi_items():
+        if isinstance(part, str):
+            pairs.append((name, part))
+        elif content := await part.read():
+            data = base64.b64encode(content).decode()
+            pairs.append((name, f"data:{part.content_type};base64,{data}"))
+    await parts.close()
+    return pairs
+
+
+SentForm = Annotated[Form, Depends(read_form)]
+
+
+@dataclass(frozen=True, slots=True)
+class TextForm:
+    """How a control writes a value, and reads it: `read` raises ValueError that says what is wrong.
+
+    None is written as an empty text; an empty text is not read.
+    """
+
+    write: Callable[[Any], str]
+    read: Callable[[str], Any]
+
+
+def lines_of(text: str) -> list[str]:
+    """Return the lines of a text that say something."""
+    return [line.strip() for line in text.splitlines() if line.strip()]
+
+
+def _write_lines(values: Sequence[str]) -> str:
+    return "\n".join(values)
+
+
+def _write_assignments(values: Mapping[str, str]) -> str:
+    return "\n".join(f"{name}={value}" for name, value in values.items())
+
+
+def _read_assignments(text: str) -> dict[str, str]:
+    values: dict[str, str] = {}
+    for line in lines_of(text):
+        name, sign, value = (part.strip() for part in line.partition("="))
+        if not sign or not name:
+            raise ValueError(f"write name=value instead of {line!r}")
+        if name in values:
+            raise ValueError(f"{name} is there twice")
+        values[name] = value
+    return values
+
+
+def _read_number(text: str) -> Any:
+    """Return the number, or the text as it is: the contract says what is wrong with it."""
+    try:
+        number = json.loads(text)
+    except ValueError:
+        return text
+    is_number = isinstance(number, int | float) and not isinstance(number, bool)
+    return number if is_number and isfinite(number) else text
+
+
+LINES = TextForm(_write_lines, lines_of)
+"""A list of texts, each on its line."""
+
+
+ASSIGNMENTS = TextForm(_write_assignments, _read_assignments)
+"""Texts by their names: `name=value`, each on its line."""
+
+
+NUMBER = TextForm(str, _read_number)
+"""A number, where a body takes no text instead."""
+
+
+_LANGUAGE_LINE = re.compile(r"([a-z]{2}): ?(.*)")
+
+
+def _write_json(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, indent=2) if value else ""
+
+
+def _read_json(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError as error:
+        place = f"line {error.lineno}, column {error.colno}"
+        raise ValueError(f"this is no JSON: {error.msg}, {place}") from None
+    except RecursionError:
+        raise ValueError("this is no JSON of reasonable depth") from None
+
+
+def _write_localized(value: Any) -> str:
+    if not isinstance(value, Mapping):
+        return str(value)
+    if any("\n" in text for text in value.values()):
+        return _write_json(value)
+    return "\n".join(f"{language}: {text}" for language, text in value.items())
+
+
+def _read_localized(text: str) -> Any:
+    if text.lstrip().startswith("{"):
+        return _read_json(text)
+    matches = [_LANGUAGE_LINE.fullmatch(line) for line in lines_of(text)]
+    if all(matches):
+        return {match[1]: match[2] for match in matches if match}
+    return text
+
+
+def _write_words(words: Sequence[str]) -> str:
+    return ", ".join(words)
+
+
+def _read_words(text: str) -> list[str]:
+    return [word.strip() for word in text.split(",") if word.strip()]
+
+
+JSON = TextForm(_write_json, _read_json)
+"""Any value."""
+
+
+LOCALIZED = TextForm(_write_localized, _read_localized)
+"""A text, or texts in several languages: each on its line, after `en: `."""
+
+
+WORDS = TextForm(_write_words, _read_words)
+"""A list of words with commas between them."""
+
+
+Kind = Literal[
+    "text",
+    "long",
+    "number",
+    "named",
+    "choice",
+    "choices",
+    "flag",
+    "secret",
+    "time",
+    "pair",
+    "picture",
+]
+
+
+Values = Mapping[str, Any]
+"""Values by the pointers of their fields."""
+
+
+TRUE = "true"
+
+
+PAIR_NAME, PAIR_VALUE = "name:", "value:"
+"""Before the pointer of a pair: a value with a name that somebody gives it."""
+
+
+MOST_ROWS = 12
+"""Lines of a text that are shown without scrolling."""
+
+
+REMOVE = "remove:"
+"""Before the pointer of a secret or a picture: the name of the control that takes it away."""
+
+
+FILE = "file:"
+"""Before the pointer of a picture: the name of the control that takes its file."""
+
+
+@dataclass(frozen=True, slots=True)
+class FormField:
+    """A control. `key` is the technical name, where people know it; `choices` are value and label.
+
+    `blank` is what an empty control means in a body. `default` is what a new record has unless
+    somebody says otherwise. `zone` is the one in which clocks of a time go.
+    `is_removable`: a secret that is stored can be taken away. `form`: None for texts. A `named`
+    field takes any text, and offers the texts that its form has by the name `offer`.
+    """
+
+    pointer: str
+    label: str
+    kind: Kind = "text"
+    hint: str = ""
+    key: str = ""
+    choices: Sequence[tuple[str, str]] = ()
+    is_required: bool = False
+    blank: Any = None
+    default: Any = None
+    zone: str = "UTC"
+    is_removable: bool = True
+    form: TextForm | None = None
+    offer: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class FieldGroup:
+    """Fields that stand together; `is_folded`: they are seldom needed.
+
+    `pointer` is that of the value they are parts of, where there may be something wrong with all of
+    them together.
+    """
+
+    title: str
+    fields: Sequence[FormField]
+    is_folded: bool = False
+    pointer: str = ""
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Control:
+    """A field as it is drawn: `text` or, for choices, `chosen`; and what is wrong with it.
+
+    `is_stored`: there is a secret, which nobody is shown, or a picture without an address of its
+    own. `picture` is one that is shown, `file` one that was sent before. `value` is that of a pair.
+    """
+
+    field: FormField
+    text: str = ""
+    chosen: Sequence[str] = ()
+    errors: Sequence[str] = ()
+    is_stored: bool = False
+    picture: str = ""
+    file: str = ""
+    value: str = ""
+
+    @property
+    def rows(self) -> int:
+        """How many lines it has at least, and shows at most."""
+        least, lines = 2 if self.field.form else 4, self.text.count("\n") + 1
+        return min(max(least, lines), MOST_ROWS)
+
+
+@dataclass(frozen=True, slots=True)
+class ControlGroup:
+    """A group as it is drawn; `is_open` where it would be folded, and something is wrong in it.
+
+    `is_filled`: a control says something that a new record does not.
+    """
+
+    title: str
+    controls: Sequence[Control]
+    is_folded: bool
+    is_open: bool
+    is_filled: bool
+    note: str
+    errors: Sequence[str]
+
+
+def fields_of(groups: Sequence[FieldGroup]) -> list[FormField]:
+    """Return the fields of all groups."""
+    return [field for group in groups for field in group.fields]
+
+
+def values_of(fields: Sequence[FormField], record: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Return what a record has for these fields; None: it is new and has their defaults."""
+    if record is None:
+        return {field.pointer: field.default for field in fields}
+    return {field.pointer: value_at(record, field.pointer) for field in fields}
+
+
+def value_at(record: Mapping[str, Any], pointer: str) -> Any:
+    """Return the value at a pointer in a record; None: there is none."""
+    value: Any = record
+    for step in steps_of(pointer):
+        value = value.get(step) if isinstance(value, Mapping) else None
+    return value
+
+
+def draw_groups(
+    groups: Sequence[FieldGroup],
+    values: Values,
+    translate: Translator,
+    sent: Form | None = None,
+    error: ContractError | None = None,
+) -> list[ControlGroup]:
+    """Return the controls, with what was typed where a form was sent, and with its errors."""
+    errors = error.errors if error else ()
+    drawn = []
+    for group in groups:
+        controls = [
+            _draw(_told(field, translate), values.get(field.pointer), sent, errors)
+            for field in group.fields
+        ]
+        together = [
+            problem.message for problem in errors if _is_of_group(problem, group, group.fields)
+        ]
+        drawn.append(
+            ControlGroup(
+                tell(group.title, translate),
+                controls,
+                group.is_folded,
+                is_open=bool(together) or any(control.errors for control in controls),
+                is_filled=any(map(_is_filled, controls)),
+                note=tell(group.note, translate),
+                errors=together,
+            )
+        )
+    return drawn
+
+
+def errors_apart(groups: Sequence[FieldGroup], error: ContractError | None) -> list[str]:
+    """Return what is wrong beside the fields; the message itself where nothing has a place."""
+    if error is None:
+        return []
+    apart = [
+        f"{problem.pointer} {problem.message}".strip()
+        for problem in error.errors
+        if not any(_concerns(problem, field) for field in fields_of(groups))
+        and not any(_is_of_group(problem, group, group.fields) for group in groups)
+    ]
+    return apart or ([] if error.errors else [str(error)])
+
+
+def steps_of(pointer: str) -> Iterator[str]:
+    """Yield the names that a pointer is made of."""
+    for step in pointer.split("/")[1:]:
+        yield step.replace("~1", "/").replace("~0", "~")
+
+
+def text_of(value: Any, form: TextForm | None = None) -> str:
+    """Return a value as a control shows it."""
+    text = form.write(value) if form is not None and value is not None else to_text(value)
+    return text.replace("\r\n", "\n")
+
+
+def _told(field: FormField, translate: Translator) -> FormField:
+    """Return a field with its texts in a language."""
+    return replace(
+        field,
+        label=tell(field.label, translate),
+        hint=tell(field.hint, translate),
+        choices=[(value, tell(label, translate)) for value, label in field.choices],
+    )
+
+
+def _draw(field: FormField, value: Any, sent: Form | None, errors: Sequence[InputError]) -> Control:
+    wrong = [_words_of(problem, field) for problem in errors if _concerns(problem, field)]
+    if field.kind == "secret":
+        if sent and sent.get(field.pointer):
+            wrong.append("type this again: what is secret is not sent back")
+        return Control(field, errors=wrong, is_stored=value == MASK)
+    if field.kind == "pair":
+        typed = [sent.get(f"{part}{field.pointer}", "") if sent else ""
+                 for part in (PAIR_NAME, PAIR_VALUE)]  # fmt: skip
+        return Control(field, typed[0], errors=wrong, value=typed[1])
+    if field.kind == "choices":
+        before = [text_of(each) for each in value or ()]
+        chosen = sent.all(field.pointer) if sent and field.pointer in sent else before
+        return Control(field, chosen=chosen, errors=wrong)
+    if field.kind == "picture":
+        return _draw_picture(field, text_of(value), sent, wrong)
+    shown = text_of(value, field.form)
+    text = sent[field.pointer] if sent and field.pointer in sent else shown
+    known = {choice for choice, _ in field.choices}
+    if field.kind == "choice" and text and text not in known:
+        field = _with_choice(field, text)
+    return Control(field, text, errors=wrong)
+
+
+def _draw_picture(field: FormField, value: str, sent: Form | None, wrong: list[str]) -> Control:
+    file = sent.get(f"{FILE}{field.pointer}", "") if sent else ""
+    typed = sent.get(field.pointer, "") if sent else "" if is_data(value) else value
+    file = file if is_picture(file) else ""
+    picture = file or (value if is_picture(value) else "")
+    return Control(field, typed, errors=wrong, is_stored=is_data(value), picture=picture, file=file)
+
+
+def is_data(address: str) -> bool:
+    """Whether an address is the data itself: too long for anybody to read or type."""
+    return address.startswith("data:")
+
+
+def _with_choice(field: FormField, text: str) -> FormField:
+    """Return a field that can also say what a record has and nobody offers."""
+    return replace(field, choices=[*field.choices, (text, text)])
+
+
+def _is_filled(control: Control) -> bool:
+    field = control.field
+    if field.kind == "pair":
+        return False
+    if field.kind == "flag":
+        return (control.text == TRUE) is not bool(field.default)
+    default = "" if field.kind == "choices" else text_of(field.default, field.form)
+    return control.is_stored or bool(control.chosen) or control.text not in ("", default)
+
+
+def _words_of(problem: InputError, field: FormField) -> str:
+    """Return what is wrong with a field, with its number where it is one of several."""
+    item = problem.pointer.removeprefix(f"{field.pointer}/")
+    if field.form is LINES and item.isascii() and item.isdecimal():
+        return f"entry {int(item) + 1}: {problem.message}"
+    return problem.message
+
+
+def _is_of_group(problem: InputError, group: FieldGroup, fields: Sequence[FormField]) -> bool:
+    """Whether something is wrong with the fields of a group together."""
+    if not group.pointer or any(_concerns(problem, field) for field in fields):
+        return False
+    return problem.pointer == group.pointer or problem.pointer.startswith(f"{group.pointer}/")
+
+
+def _concerns(problem: InputError, field: FormField) -> bool:
+    return problem.pointer == field.pointer or problem.pointer.startswith(f"{field.pointer}/")
+
+
+STORED = ("secret", "picture")
+"""Kinds of controls that do not show what there is: empty means that it stays."""
+
+
+Json = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class WholeValue:
+    """A field of a body that is written as a whole, and whose parts have controls of their own.
+
+    `before` is what the record has, as the controls show it. `join` makes of such a value what the
+    contract takes; it raises ContractError where a value means nothing.
+    """
+
+    name: str
+    before: Mapping[str, Any]
+    join: Callable[[Json], Json]
+
+
+def read_changes(
+    fields: Sequence[FormField], sent: Form, values: Values, wholes: Sequence[WholeValue] = ()
+) -> Json:
+    """Return the body of a write: what was sent and is not what the record has.
+
+    A field that was not sent stays as it is, an empty secret, too. With a part of a whole value
+    that is changed goes what stays of it.
+
+    Raises:
+        ContractError: naming each field that says what can't be read.
+    """
+    body: Json = {}
+    errors: list[InputError] = []
+    before = {whole.name: whole.before for whole in wholes}
+    named = {field.pointer for field in fields}
+    for field in fields:
+        if field.kind == "pair":
+            errors += _place_pair(body, field.pointer, sent, named)
+        elif _is_changed(field, sent, values.get(field.pointer)):
+            name = next(steps_of(field.pointer))
+            if name in before and name not in body:
+                body[name] = deepcopy(dict(before[name]))
+            try:
+                _place(body, field.pointer, _read(field, sent, values.get(field.pointer)))
+            except ValueError as error:
+                errors.append(InputError(field.pointer, str(error)))
+    for whole in wholes:
+        try:
+            body |= {whole.name: whole.join(body[whole.name])} if whole.name in body else {}
+        except ContractError as error:
+            errors += error.errors
+    if errors:
+        raise ContractError(400, errors[0].message, errors)
+    return body
+
+
+def refuse(pointer: str, message: str) -> ContractError:
+    """Return the error of a field that the contract need not be asked about."""
+    return ContractError(400, message, [InputError(pointer, message)])
+
+
+def without_nothing(value: Mapping[str, Any]) -> Json:
+    """Return the parts of a value that say something."""
+    return {
+        name: part
+        for name, part in value.items()
+        if part is not None and part is not False and part not in ("", [], {})
+    }
+
+
+def _is_changed(field: FormField, sent: Form, before: Any) -> bool:
+    if field.kind in STORED:
+        apart = (sent.get(f"{prefix}{field.pointer}") for prefix in (REMOVE, FILE))
+        return any(apart) or _is_retyped(field, sent, text_of(before))
+    if field.pointer not in sent:
+        return False
+    if field.kind == "choices":
+        return set(_chosen(field, sent)) != {text_of(each) for each in before or ()}
+    if field.kind == "flag":
+        return (sent[field.pointer] == TRUE) is not bool(before)
+    return text_of(sent[field.pointer]) != text_of(before, field.form)
+
+
+def _is_retyped(field: FormField, sent: Form, before: str) -> bool:
+    """Whether there is another text than what was shown: of secrets and of data nothing is."""
+    shown = "" if field.kind == "secret" or is_data(before) else before
+    return sent.get(field.pointer, shown) != shown
+
+
+def _read(field: FormField, sent: Form, before: Any) -> Any:
+    if field.kind in STORED:
+        file = _read_picture(sent.get(f"{FILE}{field.pointer}", ""))
+        return file or sent.get(field.pointer) or None
+    if field.kind == "choices":
+        chosen = _chosen(field, sent)
+        kept = [text for each in before or () if (text := text_of(each)) in chosen]
+        return [*kept, *(text for text in chosen if text not in kept)]
+    if field.kind == "flag":
+        return sent[field.pointer] == TRUE
+    text = text_of(sent[field.pointer])
+    if not text or (field.form is not None and not text.strip()):
+        return field.blank
+    if field.form is not None:
+        return field.form.read(text)
+    return _with_offset(text, field.zone) if field.kind == "time" else text
+
+
+def _read_picture(file: str) -> str:
+    if file and not is_picture(file):
+        raise ValueError("this is no picture that browsers show: choose PNG, JPEG, GIF or WebP")
+    return file
+
+
+def _with_offset(text: str, zone: str) -> str:
+    """Return a time of a wall clock as an instant; what is no time stays as it is."""
+    try:
+        return datetime.fromisoformat(text).replace(tzinfo=ZoneInfo(zone)).isoformat()
+    except ValueError:
+        return text
+
+
+def _chosen(field: FormField, sent: Form) -> list[str]:
+    return [text for text in sent.all(field.pointer) if text]
+
+
+def _place_pair(body: Json, pointer: str, sent: Form, named: set[str]) -> Iterator[InputError]:
+    """Place a value with the name that somebody gave it; `named` are the values there are."""
+    name = sent.get(f"{PAIR_NAME}{pointer}", "").strip()
+    value = text_of(sent.get(f"{PAIR_VALUE}{pointer}", ""))
+    place = child(pointer.rpartition("/")[0], name)
+    if not name and value:
+        yield InputError(pointer, "give this value a name")
+    elif name and place in named:
+        yield InputError(pointer, f"there is a value {name} already; change it there")
+    elif name:
+        named.add(place)
+        _place(body, place, value)
+
+
+def _place(body: Json, pointer: str, value: Any) -> None:
+    *path, last = steps_of(pointer)
+    for step in path:
+        body = body.setdefault(step, {})
+    body[last] = value
