@@ -20,10 +20,10 @@ from jobauto_prefect.facade.http.requests import RawBody, sent
 from jobauto_prefect.facade.service import CurrentService, Service
 from jobauto_prefect.jobs import workers
 from jobauto_prefect.jobs.claims import decision
-from jobauto_prefect.jobs.claims.context import ClaimContext, NotDue, Preflight
-from jobauto_prefect.jobs.claims.credentials import PreflightChecks, layer_of, run_preflight
+from jobauto_prefect.jobs.claims.claim import NotDue, OpenClaim, time_until_due
+from jobauto_prefect.jobs.claims.credentials import layer_of
 from jobauto_prefect.jobs.claims.launch import input_content
-from jobauto_prefect.jobs.claims.target import time_until_due
+from jobauto_prefect.jobs.claims.preflight import Preflight, PreflightChecks, run_preflight
 from jobauto_prefect.jobs.outcome import reports
 from jobauto_prefect.jobs.outcome.event_values import NotLight
 from jobauto_prefect.jobs.outcome.loss import mark_certainly_lost
@@ -111,8 +111,8 @@ def _decide(
             _audit_refusals(service, who, subject),
             service.ledger.writing(who.actor) as session,
         ):
-            context = ClaimContext(settings, box, session, asked, _pools(who), preflight)
-            answer = decision.decide_claim(context)
+            opened = OpenClaim(settings, box, session, asked, _pools(who), preflight)
+            answer = decision.decide_claim(opened)
             job = session.get(Job, answer.launch.job_id) if answer.launch is not None else None
     except NotDue:
         return ClaimAnswer(), None

@@ -50,7 +50,7 @@ from jobauto_prefect.facade.writes.ownership import (
     select_named,
 )
 from jobauto_prefect.jobs.claims.approval import approve_definition, unapproved_in_definition
-from jobauto_prefect.jobs.claims.credential_warnings import unknown_requirements
+from jobauto_prefect.jobs.claims.credentials import unknown_requirements
 from jobauto_prefect.jobs.windows.due_windows import keep_windows
 from jobauto_prefect.ledger.outbox import OutboxKind, enqueue
 from jobauto_prefect.ledger.queries.applications import app_with_uuid, apps_named, versions_of

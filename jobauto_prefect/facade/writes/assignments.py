@@ -9,7 +9,7 @@ from jobauto_prefect.definitions.records.value_rules import ValueRules
 from jobauto_prefect.errors import Fault, Forbidden, InvalidInput
 from jobauto_prefect.facade.http.requests import Body
 from jobauto_prefect.facade.writes.base import Id, Name, WriteRequest
-from jobauto_prefect.jobs.claims.credential_warnings import requirement_warnings, withheld_warnings
+from jobauto_prefect.jobs.claims.credentials import requirement_warnings, withheld_warnings
 from jobauto_prefect.ledger.queries.credentials import credential_named
 from jobauto_prefect.ledger.records import Credential, RunTemplate, TemplateCredential
 

@@ -4,7 +4,6 @@ import functools
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Any
 
 from jobauto_prefect import __version__
@@ -14,7 +13,6 @@ from jobauto_prefect.definitions import (
     EVENT_VARIABLES,
     ContactLost,
     Definition,
-    Helm,
     parse_kubernetes,
     parse_text,
     to_text,
@@ -22,16 +20,15 @@ from jobauto_prefect.definitions import (
 from jobauto_prefect.errors import Fault, InvalidInput, NotFound
 from jobauto_prefect.jobs.appearance import run_name
 from jobauto_prefect.jobs.claims.approval import unapproved
-from jobauto_prefect.jobs.claims.context import ClaimContext, Refused
-from jobauto_prefect.jobs.claims.credentials import provided_layer
-from jobauto_prefect.ledger.records import App, Artifact, Company, Job, RunTemplate
+from jobauto_prefect.jobs.claims.claim import OpenClaim, Refused
+from jobauto_prefect.jobs.claims.credentials import provided_layer, unfilled, unmet
+from jobauto_prefect.ledger.records import App, Artifact, Job, RunTemplate
 from jobauto_prefect.ledger.states import JobState
 from jobauto_prefect.ledger.store import ReadingSession
 from jobauto_prefect.runtime import Layer, Prepared, prepare
 from jobauto_prefect.runtime.executors.registry import executor_faults
 from jobauto_prefect.runtime.launch.input_files import input_path
 from jobauto_prefect.runtime.protocol import (
-    Claim,
     HelmRun,
     InputFile,
     KubernetesTerms,
@@ -95,122 +92,168 @@ def _executor_faults(executor: str, settings: str, image: str | None) -> tuple[F
     return tuple(executor_faults(executor, json.loads(settings), image))
 
 
-def take_parameters(
-    context: ClaimContext, template: RunTemplate, job: Job, terms: ApplicationTerms
-) -> None:
-    """Take as overrides the flow-run parameters that differ from the deployment's values."""
-    applied: Mapping[str, Any] = template.applied_parameters or {}
-    given = {
-        key: to_text(context.claim.parameters[name])
-        for name, key in terms.parameter_keys.items()
-        if name in context.claim.parameters
-        and key not in terms.secret_keys
-        and context.claim.parameters[name] != applied.get(name)
-    }
-    job.overrides = {**given, **job.overrides}
+class JobLaunch:
+    """The launch of a job that a claim is granted; its executor is settled.
 
-
-def prepare_launch(
-    context: ClaimContext, template: RunTemplate, job: Job, definition: Definition
-) -> Prepared:
-    """Prepare the command and the environment.
-
-    Raises:
-        Refused: values are missing, or can't be used; or it needs an administrator.
+    `timeout_seconds` is how long the job may run, `preparing_seconds` how long after its claim its
+    own time may begin, at most.
     """
-    _require_approved(context, template, job)
-    box = context.box
-    directory = job_directory(context.claim, job)
-    files = input_files(context.session, job)
-    paths = {key: f"{directory}/{file.path}" for key, file in files.items()}
-    try:
-        return prepare(
-            definition,
-            directory=directory,
-            company=Layer(template.company.env, box.open(template.company.secrets)),
-            credentials=provided_layer(template, context.preflight, box, definition.requirements),
-            template=Layer(template.env, box.open(template.secrets)),
-            overrides=Layer(
-                {**paths, **job.overrides}, box.open(job.override_secrets), EVENT_VARIABLES
-            ),
-            values=_injected(template, job),
-            extra=context.settings.extra_env,
+
+    def __init__(self, claim: OpenClaim, job: Job) -> None:
+        self._claim = claim
+        self._job = job
+        self._template = job.runtemplate
+        self.terms = terms_of(self._template.app, claim.settings.language)
+        self.directory = f"{claim.asked.work_directory.rstrip('/')}/job-{job.id}"
+        self.timeout_seconds = self._template.timeout_seconds or claim.settings.timeout_seconds
+        self._kubernetes = kubernetes_terms(self._template.app.document, job.executor)
+        helm = self._kubernetes.helm if self._kubernetes else None
+        self.preparing_seconds = (
+            HELM_AT_MOST * helm.timeout_seconds + HELM_MARGIN_SECONDS if helm else 0.0
         )
-    except InvalidInput as error:
-        raise Refused("invalid_launch", str(error), PrefectState.FAILED) from None
 
+    def require_credentials(self) -> None:
+        """Require a credential for each requirement, all their values, and the blocks.
 
-def _require_approved(context: ClaimContext, template: RunTemplate, job: Job) -> None:
-    lacking = unapproved(template, context.settings, job.executor)
-    if lacking:
-        raise Refused("not_approved", "; ".join(lacking), PrefectState.FAILED)
+        Raises:
+            Refused: naming those that are missing.
+        """
+        name = f"{self._template.company.slug}/{self._template.name}"
+        codes = unmet(self._claim.session, self._template, self.terms.definition)
+        if codes:
+            message = (
+                f"the application requires credentials of {', '.join(codes)}, and {name} has none; "
+                f"assign them: jobauto template set '{name}' credentials='[\"NAME\"]'"
+            )
+            raise Refused("unmet_requirement", message, PrefectState.FAILED)
+        empty = unfilled(self._template)
+        if empty:
+            message = (
+                f"credentials of {name} lack values: {', '.join(empty)}; "
+                "give them: jobauto credential set COMPANY/NAME --secret KEYWORD"
+            )
+            raise Refused("missing_credential", message, PrefectState.FAILED)
+        if self._claim.preflight.missing is not None:
+            raise Refused("missing_block", self._claim.preflight.missing, PrefectState.FAILED)
 
+    def take_parameters(self) -> None:
+        """Take as overrides the flow-run parameters that differ from the deployment's values."""
+        applied: Mapping[str, Any] = self._template.applied_parameters or {}
+        asked = self._claim.asked.parameters
+        given = {
+            key: to_text(asked[name])
+            for name, key in self.terms.parameter_keys.items()
+            if name in asked
+            and key not in self.terms.secret_keys
+            and asked[name] != applied.get(name)
+        }
+        self._job.overrides = {**given, **self._job.overrides}
 
-def _injected(template: RunTemplate, job: Job) -> dict[str, str]:
-    app, company = template.app, template.company
-    started = job.task.window_start if job.task else None
-    waits = job.state == JobState.SCHEDULED  # its number comes with the grant
-    attempt = job.task.attempts + 1 if job.task and waits else job.attempt
-    return {
-        "JOB_ID": str(job.id),
-        "TASK_ID": str(job.task_id or ""),
-        "ATTEMPT": str(attempt),
-        "APPLICATION_ID": str(app.id),
-        "APPLICATION_NAME": app.name,
-        "APPLICATION_UUID": app.uuid or "",
-        **_company_variables(company),
-        "RUNTEMPLATE_ID": str(template.id),
-        "RUNTEMPLATE_NAME": template.name,
-        "EXECUTOR": job.executor,
-        "VERSION": __version__,
-        "WINDOW_START": started.isoformat() if started else "",
-    }
+    def prepare(self) -> Prepared:
+        """Prepare the command and the environment.
 
+        Raises:
+            Refused: values are missing, or can't be used; or it needs an administrator.
+        """
+        claim, job, template = self._claim, self._job, self._template
+        lacking = unapproved(template, claim.settings, job.executor)
+        if lacking:
+            raise Refused("not_approved", "; ".join(lacking), PrefectState.FAILED)
+        definition, box = self.terms.definition, claim.box
+        files = self._input_files()
+        paths = {key: f"{self.directory}/{file.path}" for key, file in files.items()}
+        try:
+            return prepare(
+                definition,
+                directory=self.directory,
+                company=Layer(template.company.env, box.open(template.company.secrets)),
+                credentials=provided_layer(template, claim.preflight, box, definition.requirements),
+                template=Layer(template.env, box.open(template.secrets)),
+                overrides=Layer(
+                    {**paths, **job.overrides}, box.open(job.override_secrets), EVENT_VARIABLES
+                ),
+                values=self._injected(),
+                extra=claim.settings.extra_env,
+            )
+        except InvalidInput as error:
+            raise Refused("invalid_launch", str(error), PrefectState.FAILED) from None
 
-def _trace_of(job: Job) -> dict[str, str]:
-    """Return the trace the process goes on with; its definition's value of that name wins."""
-    return {TRACEPARENT: job.traceparent} if job.traceparent else {}
+    def _injected(self) -> dict[str, str]:
+        """Return the variables that every job is given."""
+        job, app, company = self._job, self._template.app, self._template.company
+        waits = job.state == JobState.SCHEDULED  # its number comes with the grant
+        attempt = job.task.attempts + 1 if job.task and waits else job.attempt
+        return {
+            "JOB_ID": str(job.id),
+            "TASK_ID": str(job.task_id or ""),
+            "ATTEMPT": str(attempt),
+            "APPLICATION_ID": str(app.id),
+            "APPLICATION_NAME": app.name,
+            "APPLICATION_UUID": app.uuid or "",
+            "COMPANY_ID": str(company.id),
+            "COMPANY_CODE": company.slug,
+            "COMPANY_NAME": company.name,
+            "RUNTEMPLATE_ID": str(self._template.id),
+            "RUNTEMPLATE_NAME": self._template.name,
+            "EXECUTOR": job.executor,
+            "VERSION": __version__,
+            "WINDOW_START": job.task.window_start.isoformat() if job.task else "",
+        }
 
+    def _input_files(self) -> Mapping[str, InputFile]:
+        """Return the input files by the environment key that names each.
 
-def _company_variables(company: Company) -> dict[str, str]:
-    return {
-        "COMPANY_ID": str(company.id),
-        "COMPANY_CODE": company.slug,
-        "COMPANY_NAME": company.name,
-    }
+        Raises:
+            Refused: an artifact is not kept any more.
+        """
+        named = self._job.input_files
+        artifacts = {key: self._claim.session.get(Artifact, named[key]) for key in named}
+        gone = [key for key, artifact in artifacts.items() if artifact is None]
+        if gone:
+            message = f"the files for {', '.join(gone)} are not kept any more"
+            raise Refused("input_gone", message, PrefectState.FAILED)
+        return {
+            key: InputFile(artifact_id=artifact.id, path=input_path(key, artifact.path))
+            for key, artifact in artifacts.items()
+            if artifact is not None
+        }
 
-
-def launch_of(context: ClaimContext, template: RunTemplate, job: Job, prepared: Prepared) -> Launch:
-    """Return the launch a worker gets."""
-    settings = context.settings
-    return Launch(
-        job_id=job.id,
-        claim_id=context.claim.claim_id,
-        task_id=job.task_id,
-        attempt=job.attempt,
-        title=run_name(job),
-        argv=prepared.argv,
-        command_shown=prepared.command_shown,
-        environment=_trace_of(job) | prepared.environment,
-        secrets=prepared.secrets,
-        executor=job.executor,
-        executor_settings=template.executor_settings,
-        image=prepared.image,
-        company=template.company.slug,
-        company_id=template.company_id,
-        kubernetes=kubernetes_terms(template.app.document, job.executor),
-        directory=job_directory(context.claim, job),
-        result_file=prepared.result_file,
-        artifacts=prepared.artifacts,
-        inputs=list(input_files(context.session, job).values()),
-        timeout_seconds=timeout_of(context, template),
-        deadline=_deadline(job),
-        lease_seconds=settings.lease_seconds,
-        stop_without_contact=template.on_contact_lost == ContactLost.STOP,
-        output_limit_bytes=settings.output_limit_bytes,
-        artifact_limit_bytes=settings.artifact_limit_bytes,
-        notices=[*_notices(prepared.left_out), *(warning["message"] for warning in job.warnings)],
-    )
+    def answer(self, prepared: Prepared) -> Launch:
+        """Return the launch as the worker gets it."""
+        job, template, settings = self._job, self._template, self._claim.settings
+        # The process goes on with this trace; its definition's value of that name wins.
+        trace = {TRACEPARENT: job.traceparent} if job.traceparent else {}
+        return Launch(
+            job_id=job.id,
+            claim_id=self._claim.asked.claim_id,
+            task_id=job.task_id,
+            attempt=job.attempt,
+            title=run_name(job),
+            argv=prepared.argv,
+            command_shown=prepared.command_shown,
+            environment=trace | prepared.environment,
+            secrets=prepared.secrets,
+            executor=job.executor,
+            executor_settings=template.executor_settings,
+            image=prepared.image,
+            company=template.company.slug,
+            company_id=template.company_id,
+            kubernetes=self._kubernetes,
+            directory=self.directory,
+            result_file=prepared.result_file,
+            artifacts=prepared.artifacts,
+            inputs=list(self._input_files().values()),
+            timeout_seconds=self.timeout_seconds,
+            deadline=job.task.deadline if job.task else None,
+            lease_seconds=settings.lease_seconds,
+            stop_without_contact=template.on_contact_lost == ContactLost.STOP,
+            output_limit_bytes=settings.output_limit_bytes,
+            artifact_limit_bytes=settings.artifact_limit_bytes,
+            notices=[
+                *_notices(prepared.left_out),
+                *(warning["message"] for warning in job.warnings),
+            ],
+        )
 
 
 def _notices(left_out: Sequence[str]) -> list[str]:
@@ -220,38 +263,6 @@ def _notices(left_out: Sequence[str]) -> list[str]:
     more = f" and {len(left_out) - MOST_NAMED} more" if len(left_out) > MOST_NAMED else ""
     message = "values were left out, for the definition does not declare these names"
     return [f"{message}: {names}{more}"]
-
-
-def job_directory(claim: Claim, job: Job) -> str:
-    """Return the working directory of a job."""
-    return f"{claim.work_directory.rstrip('/')}/job-{job.id}"
-
-
-def timeout_of(context: ClaimContext, template: RunTemplate) -> float:
-    """Return how many seconds a job may run."""
-    return template.timeout_seconds or context.settings.timeout_seconds
-
-
-def _deadline(job: Job) -> datetime | None:
-    return job.task.deadline if job.task else None
-
-
-def input_files(session: ReadingSession, job: Job) -> Mapping[str, InputFile]:
-    """Return the input files by the environment key that names each.
-
-    Raises:
-        Refused: an artifact is not kept any more.
-    """
-    artifacts = {key: session.get(Artifact, number) for key, number in job.input_files.items()}
-    gone = [key for key, artifact in artifacts.items() if artifact is None]
-    if gone:
-        message = f"the files for {', '.join(gone)} are not kept any more"
-        raise Refused("input_gone", message, PrefectState.FAILED)
-    return {
-        key: InputFile(artifact_id=artifact.id, path=input_path(key, artifact.path))
-        for key, artifact in artifacts.items()
-        if artifact is not None
-    }
 
 
 def input_content(session: ReadingSession, job: Job, artifact_id: int) -> bytes:
@@ -272,26 +283,17 @@ def kubernetes_terms(document: Mapping[str, Any], executor: str) -> KubernetesTe
         return None
     section = parse_kubernetes(document.get("kubernetes", {}))
     helm, artifacts = section.helm, section.artifacts
+    run = None
+    if helm.enabled:
+        run = HelmRun(
+            release=f"{helm.namespace}/{helm.release_name}",
+            argv=helm_argv(helm),
+            timeout_seconds=helm.timeout_seconds or HELMS_OWN_SECONDS,
+        )
     return KubernetesTerms(
         namespace=helm.namespace or None,
-        helm=_helm_run(helm) if helm.enabled else None,
+        helm=run,
         copies=artifacts.enabled,
         output_path=artifacts.output_path,
         keep_pod_on_failure=artifacts.keep_pod_on_failure,
     )
-
-
-def _helm_run(helm: Helm) -> HelmRun:
-    return HelmRun(
-        release=f"{helm.namespace}/{helm.release_name}",
-        argv=helm_argv(helm),
-        timeout_seconds=helm.timeout_seconds or HELMS_OWN_SECONDS,
-    )
-
-
-def preparing_seconds(document: Mapping[str, Any], executor: str) -> float:
-    """Return how many seconds after its claim a job's own time may begin, at most."""
-    terms = kubernetes_terms(document, executor)
-    if terms is None or terms.helm is None:
-        return 0.0
-    return HELM_AT_MOST * terms.helm.timeout_seconds + HELM_MARGIN_SECONDS

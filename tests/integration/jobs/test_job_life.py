@@ -33,7 +33,7 @@ from jobauto_prefect.facade.kinds.run_templates import write_template
 from jobauto_prefect.facade.writes.base import WriteRequest
 from jobauto_prefect.jobs import workers
 from jobauto_prefect.jobs.claims import decision
-from jobauto_prefect.jobs.claims.context import ClaimContext, NotDue
+from jobauto_prefect.jobs.claims.claim import NotDue, OpenClaim
 from jobauto_prefect.jobs.outcome import reports
 from jobauto_prefect.jobs.outcome.cancellation import cancel
 from jobauto_prefect.jobs.outcome.loss import close_lost, mark_certainly_lost, mark_lost
@@ -243,8 +243,8 @@ class JobLife(RuleBasedStateMachine):
         try:
             with ledger.writing(SERVICE) as session:
                 pools = (self.here.settings.pool,)
-                context = ClaimContext(self.here.settings, ledger.box, session, claim, pools)
-                answer = decision.decide_claim(context)
+                opened = OpenClaim(self.here.settings, ledger.box, session, claim, pools)
+                answer = decision.decide_claim(opened)
         except NotDue:
             assert before is None
             assert claim.due is not None

@@ -7,8 +7,7 @@ import pytest
 
 from jobauto_prefect.facade import worker_api
 from jobauto_prefect.jobs.claims import decision
-from jobauto_prefect.jobs.claims.context import ClaimContext
-from jobauto_prefect.jobs.claims.target import time_until_due
+from jobauto_prefect.jobs.claims.claim import OpenClaim, time_until_due
 from jobauto_prefect.runtime.protocol import Claim, ClaimAnswer
 from tests.support.faketime import faked
 from tests.support.waits import eventually
@@ -33,8 +32,8 @@ def granted_ahead(monkeypatch: pytest.MonkeyPatch) -> list[timedelta]:
     noted: list[timedelta] = []
     decide = decision.decide_claim
 
-    def note(context: ClaimContext) -> ClaimAnswer:
-        answer, ahead = decide(context), time_until_due(context.claim, context.session.clock())
+    def note(claim: OpenClaim) -> ClaimAnswer:
+        answer, ahead = decide(claim), time_until_due(claim.asked, claim.session.clock())
         if answer.launch is not None and ahead:
             noted.append(ahead)
         return answer

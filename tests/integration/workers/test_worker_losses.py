@@ -21,7 +21,7 @@ import httpx
 import pytest
 
 from jobauto_prefect.jobs.claims import decision
-from jobauto_prefect.jobs.claims.context import ClaimContext
+from jobauto_prefect.jobs.claims.claim import OpenClaim
 from jobauto_prefect.runtime.protocol import ClaimAnswer
 from tests.support.breakable import Relay
 from tests.support.claims import claim_of, granted
@@ -87,9 +87,9 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[UUID]:
     found: list[UUID] = []
     decide = decision.decide_claim
 
-    def note(context: ClaimContext) -> ClaimAnswer:
-        found.append(context.claim.claim_id)
-        return decide(context)
+    def note(claim: OpenClaim) -> ClaimAnswer:
+        found.append(claim.asked.claim_id)
+        return decide(claim)
 
     monkeypatch.setattr(decision, "decide_claim", note)
     return found

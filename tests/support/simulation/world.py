@@ -19,7 +19,7 @@ from jobauto_prefect.errors import Conflict, NumberTaken
 from jobauto_prefect.facade.app import create_app
 from jobauto_prefect.facade.service import Service
 from jobauto_prefect.jobs.claims import decision
-from jobauto_prefect.jobs.claims.context import ClaimContext
+from jobauto_prefect.jobs.claims.claim import OpenClaim
 from jobauto_prefect.jobs.outcome import reports
 from jobauto_prefect.jobs.outcome.loss import mark_lost
 from jobauto_prefect.ledger.audit.trail import SERVICE
@@ -180,10 +180,10 @@ class World:
         )
         try:
             with self.ledger.writing(SERVICE) as session:
-                context = ClaimContext(
+                opened = OpenClaim(
                     self.settings, self.ledger.box, session, claim, (self.settings.pool,)
                 )
-                answer = decision.decide_claim(context)
+                answer = decision.decide_claim(opened)
         except NumberTaken:
             run.over = True
             return

@@ -1,0 +1,123 @@
+"""A claim that is being decided, and what it ends with where it is given no launch."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+from jobauto_prefect.errors import Forbidden
+from jobauto_prefect.jobs.claims.preflight import NO_PREFLIGHT, Preflight
+from jobauto_prefect.jobs.outcome.results import transition_of
+from jobauto_prefect.ledger.audit.trail import WritingSession
+from jobauto_prefect.ledger.base import BIGGEST_ID
+from jobauto_prefect.ledger.jobs import attempts
+from jobauto_prefect.ledger.jobs.attempts import KnownJobs
+from jobauto_prefect.ledger.jobs.flow_runs import moved_key, run_key, window_key
+from jobauto_prefect.ledger.records import Job, RunTemplate
+from jobauto_prefect.ledger.secrets import SecretBox
+from jobauto_prefect.runtime.protocol import Claim, PrefectState, Refusal, RunStatus
+from jobauto_prefect.settings import Settings
+
+
+@dataclass(frozen=True, slots=True)
+class OpenClaim:
+    """One claim being decided, inside its transaction: what a worker asked, and who it is.
+
+    `pools` are those the worker's token names; `box` opens and seals the ledger's secrets.
+    """
+
+    settings: Settings
+    box: SecretBox
+    session: WritingSession
+    asked: Claim
+    pools: tuple[str, ...]
+    preflight: Preflight = NO_PREFLIGHT
+
+    @property
+    def time_until_due(self) -> timedelta:
+        """How long the claim came before its run is due."""
+        return time_until_due(self.asked, self.session.clock())
+
+    @property
+    def starts_at(self) -> datetime:
+        """When the process starts if the claim is granted now."""
+        now = self.session.clock()
+        return now + time_until_due(self.asked, now)
+
+    @property
+    def references(self) -> Mapping[str, Any]:
+        """What the flow run says that it is for."""
+        named = self.asked.parameters.get("jobauto")
+        return named if isinstance(named, dict) else {}
+
+    def reference(self, name: str) -> int | None:
+        """Return the number by which the flow run names a record; None: it names none."""
+        number = self.references.get(name)
+        return number if isinstance(number, int) else None
+
+    def jobs(self, *, lock: bool = False) -> KnownJobs:
+        """Return the jobs that the claim may be about."""
+        named = self.reference("job")
+        if named is not None and not 0 < named <= BIGGEST_ID:
+            named = None
+        asked = (self.session, self.asked.claim_id, self.asked.flow_run_id, named)
+        return attempts.jobs_of_claim(*asked, lock=lock)
+
+    def require_pool(self, template: RunTemplate) -> None:
+        """Require that the worker's token is for a run template's work pool.
+
+        Raises:
+            Forbidden: it is not.
+        """
+        pool = template.pool or self.settings.pool
+        if pool not in self.pools:
+            raise Forbidden(f"this token is not for the work pool {pool}")
+
+    def is_made_for(self, job: Job) -> bool:
+        """Whether the flow run is the job's own, or has taken the place of its own."""
+        keys = {
+            run_key(job),
+            moved_key(job.flow_run_id),
+            window_key(job.runtemplate, job.schedule),
+        }
+        return job.flow_run_id == self.asked.flow_run_id or self.asked.idempotency_key in keys
+
+
+def time_until_due(claim: Claim, now: datetime) -> timedelta:
+    """Return how long a claim came before its run is due; none where it does not say when."""
+    return max(timedelta(0), claim.due - now) if claim.due else timedelta(0)
+
+
+class NotDue(Exception):
+    """A claim that came ahead is granted no launch yet; what it changed is to be rolled back."""
+
+
+class UnknownRun(Exception):
+    """An announced run can't be claimed by that alone; `unheard`: it is no job's yet."""
+
+    def __init__(self, *, unheard: bool = False) -> None:
+        self.unheard = unheard
+        super().__init__()
+
+
+class Refused(Exception):
+    """The run may not start; Prefect shows why. `at`: when it may be tried again."""
+
+    def __init__(
+        self, reason: str, message: str, state: PrefectState, at: datetime | None = None
+    ) -> None:
+        super().__init__(message)
+        self.reason, self.state, self.at = reason, state, at
+
+    def answer(self, claim_id: UUID) -> Refusal:
+        """Return what the worker of a claim is told."""
+        waits = self.state is PrefectState.SCHEDULED
+        status = RunStatus(
+            state=self.state,
+            message=str(self),
+            at=self.at,
+            # That of the job's end, where its refusal ends one: Prefect is told both ways.
+            transition_id=None if waits else transition_of(claim_id, self.state),
+        )
+        return Refusal(reason=self.reason, story=status)
