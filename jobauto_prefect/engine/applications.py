@@ -207,21 +207,21 @@ async def _carry_out(
 ) -> State[Any]:
     reporter, metadata = StateReporter(api), RunMetadata(run.labels)
     if answer.refusal is not None:
-        story: RunStatus | None = answer.refusal.story
+        run_status: RunStatus | None = answer.refusal.run_status
     elif answer.launch is not None:
         looks = RunAppearance(run.name, tuple(run.tags))
         begun = appearance_at_start(looks, run.labels, answer.launch)
         reporter.show_start(run.id, looks, begun)
         metadata = RunMetadata(run.labels, begun)
-        story = await _fly(api, opened, run, claim, answer.launch)
+        run_status = await _fly(api, opened, run, claim, answer.launch)
     else:
         raise Abort("the facade's answer says nothing")
-    if story is None:
+    if run_status is None:
         raise Abort("the ledger did not take the outcome")
     try:
-        return await _tell_end(api, run, story)
+        return await _tell_end(api, run, run_status)
     finally:
-        reporter.attach_metadata(run.id, story, metadata)
+        reporter.attach_metadata(run.id, run_status, metadata)
         await reporter.wait_until_idle()
 
 
@@ -232,7 +232,7 @@ async def _fly(
     async with _shipping(logs), _ending_on_sigterm(api, opened, run.id, launch.job_id):
         run_log = logs.run_log(run.id, launch.job_id)
         outcome = await opened.runner.run(launch, run_log, claim.confirm)
-    return outcome.answer.story if outcome.answer else None
+    return outcome.answer.run_status if outcome.answer else None
 
 
 @contextlib.asynccontextmanager
@@ -276,15 +276,16 @@ async def _ending_on_sigterm(
         signal.signal(signal.SIGTERM, former)
 
 
-async def _tell_end(api: PrefectApi, run: FlowRun, story: RunStatus) -> State[Any]:
+async def _tell_end(api: PrefectApi, run: FlowRun, run_status: RunStatus) -> State[Any]:
     try:
         # Prefect's engine would tell an end under an id of its own: told by the services, too, it
         # would count twice.
-        await set_state(api, run.id, story)
+        await set_state(api, run.id, run_status)
     except JobautoError:
-        if story.state is PrefectState.SCHEDULED:
+        if run_status.state is PrefectState.SCHEDULED:
             raise
-        return State(type=StateType(story.state), message=story.message)  # the engine insists
+        # The engine insists on a state.
+        return State(type=StateType(run_status.state), message=run_status.message)
     # The engine logs the state it knows, as an error where that is not Completed.
-    run.state = State(type=StateType(story.state), message=story.message)
-    raise Abort(story.message)
+    run.state = State(type=StateType(run_status.state), message=run_status.message)
+    raise Abort(run_status.message)

@@ -116,23 +116,27 @@ def _answer(answer: Mapping[str, Any], details: Mapping[str, Any]) -> Proposal:
 
 
 async def set_state(
-    api: PrefectApi, flow_run_id: UUID, story: RunStatus, *, force: bool = False
+    api: PrefectApi, flow_run_id: UUID, run_status: RunStatus, *, force: bool = False
 ) -> bool:
-    """Set a flow run's state to that of a story; False: the run is gone.
+    """Set a flow run's state to that of a run status; False: the run is gone.
 
     Prefect lets a run that is being cancelled become Cancelled only; it is then Cancelled with
-    the story's message. Where it would try a failed run again by itself (`empirical_policy`), the
+    its message. Where it would try a failed run again by itself (`empirical_policy`), the
     run fails all the same: attempts are the run template's, and no worker would start that one.
     """
     propose_state = functools.partial(
-        propose, api, flow_run_id, message=story.message, transition_id=story.transition_id
+        propose,
+        api,
+        flow_run_id,
+        message=run_status.message,
+        transition_id=run_status.transition_id,
     )
     try:
-        answer = await propose_state(state=story.state, at=story.at, force=force)
+        answer = await propose_state(state=run_status.state, at=run_status.at, force=force)
         if not answer.accepted and answer.state == "CANCELLING":
             await propose_state(state=PrefectState.CANCELLED)
-        elif answer.state == PrefectState.SCHEDULED and story.state == PrefectState.FAILED:
-            await propose_state(state=story.state, force=True)
+        elif answer.state == PrefectState.SCHEDULED and run_status.state == PrefectState.FAILED:
+            await propose_state(state=run_status.state, force=True)
     except NotFound:
         return False
     return True
@@ -169,50 +173,50 @@ async def add_labels(api: PrefectApi, flow_run_id: UUID, labels: Mapping[str, st
         await api.patch(f"/flow_runs/{flow_run_id}/labels", dict(labels))
 
 
-async def add_page(api: PrefectApi, flow_run_id: UUID, story: RunStatus) -> None:
-    """Add the story's page to the artifacts of a flow run; nothing where it has none."""
-    if story.artifact_markdown is None:
+async def add_page(api: PrefectApi, flow_run_id: UUID, run_status: RunStatus) -> None:
+    """Add the page of a job to the artifacts of a flow run; nothing where it has none."""
+    if run_status.artifact_markdown is None:
         return
     body = {
-        "key": story.artifact_key,
+        "key": run_status.artifact_key,
         "type": "markdown",
-        "description": story.message,
-        "data": story.artifact_markdown,
+        "description": run_status.message,
+        "data": run_status.artifact_markdown,
         "flow_run_id": str(flow_run_id),
     }
     await api.post("/artifacts/", body)
 
 
 async def show_status(
-    api: PrefectApi, flow_run_id: UUID, story: RunStatus, *, force: bool = False
+    api: PrefectApi, flow_run_id: UUID, run_status: RunStatus, *, force: bool = False
 ) -> bool:
-    """Show all of a story at a flow run, its page once; for stories their driver can't tell.
+    """Show all of a run status at a flow run, its page once; where its driver can't tell it.
 
     False: the run is gone. `force`: whatever it shows now.
     """
-    if not await set_state(api, flow_run_id, story, force=force):
+    if not await set_state(api, flow_run_id, run_status, force=force):
         return False
-    await _show_metadata(api, flow_run_id, story)
+    await _show_metadata(api, flow_run_id, run_status)
     of_run = {"artifacts": {"flow_run_id": {"any_": [str(flow_run_id)]}}}
     pages = await api.post("/artifacts/filter", of_run)
     # Its driver's page of the same end says more: it knows what the job's files say.
-    if all(page["description"] != story.message for page in pages):
-        await add_page(api, flow_run_id, story)
+    if all(page["description"] != run_status.message for page in pages):
+        await add_page(api, flow_run_id, run_status)
     return True
 
 
-async def _show_metadata(api: PrefectApi, flow_run_id: UUID, story: RunStatus) -> None:
+async def _show_metadata(api: PrefectApi, flow_run_id: UUID, run_status: RunStatus) -> None:
     """Show name, tags and labels; tags have to be known to be written, which few ends need."""
     status = None
-    if story.has_warning:
+    if run_status.has_warning:
         status = (await read_runs(api, [flow_run_id])).get(flow_run_id)
     if status is not None:
-        named = RunAppearance(story.run_name or status.appearance.name, status.appearance.tags)
+        named = RunAppearance(run_status.run_name or status.appearance.name, status.appearance.tags)
         await change_appearance(api, flow_run_id, named.ended(with_warning=True))
-    elif story.run_name:
-        await name_run(api, flow_run_id, story.run_name)
-    if story.labels:
-        await add_labels(api, flow_run_id, story.labels)
+    elif run_status.run_name:
+        await name_run(api, flow_run_id, run_status.run_name)
+    if run_status.labels:
+        await add_labels(api, flow_run_id, run_status.labels)
 
 
 @dataclass(frozen=True, slots=True)

@@ -214,12 +214,12 @@ async def _cancel_run(context: EngineContext, message: OutboxMessage) -> None:
     why = job.cancel_reason or job.message or ""
     if job.state not in LIVE_JOBS and PREFECT_STATES[job.state] is PrefectState.CANCELLED:
         # Whoever else tells this end tells the same: it counts once.
-        story = RunStatus(
+        run_status = RunStatus(
             state=PrefectState.CANCELLED,
             message=job.message or why,
             transition_id=end_transition(job),
         )
-        is_present = await flow_runs.set_state(context.prefect, job.flow_run_id, story)
+        is_present = await flow_runs.set_state(context.prefect, job.flow_run_id, run_status)
     else:
         is_present = await flow_runs.cancel_run(context.prefect, job.flow_run_id, why)
     if not is_present:
@@ -242,8 +242,8 @@ async def show_end(
 
     False: it is gone. `force`: whatever Prefect's rules say of what may follow which state.
     """
-    story = await asyncio.to_thread(_story, context, job_id)
-    return await flow_runs.show_status(context.prefect, flow_run_id, story, force=force)
+    run_status = await asyncio.to_thread(_run_status, context, job_id)
+    return await flow_runs.show_status(context.prefect, flow_run_id, run_status, force=force)
 
 
 def add_line(context: EngineContext, job_id: int, text: str) -> None:
@@ -252,7 +252,7 @@ def add_line(context: EngineContext, job_id: int, text: str) -> None:
         leases.add_notice(session, job_id, text)
 
 
-def _story(context: EngineContext, job_id: int) -> RunStatus:
+def _run_status(context: EngineContext, job_id: int) -> RunStatus:
     with context.ledger.reading() as session:
         job = job_with_context(session, job_id)
         return run_status_of(job, context.settings, artifacts_of(session, job_id))

@@ -33,7 +33,7 @@ REGISTRATIONS_TAKEN = 2 * AT_ONCE
 """So many are taken at once: looking for each one would cost as much as what it is about."""
 
 TEMPLATES_TOGETHER = REGISTRATIONS_TAKEN // REGISTRATIONS_AT_ONCE
-"""So many run templates are applied by one hand, for the same reason."""
+"""So many run templates are applied in one slot, for the same reason."""
 
 
 AWAY_SECONDS = 1.0
@@ -62,7 +62,7 @@ class OutboxWorker:
         self._in_hand: dict[asyncio.Task[None], Priority] = {}
         self._own: deque[OutboxMessage] = deque()
         self._registrations: deque[OutboxMessage] = deque()
-        """Taken already; they wait for a hand."""
+        """Taken already; they wait for a slot."""
 
         self._more_may_wait = True
         self._locked = 0
@@ -91,7 +91,7 @@ class OutboxWorker:
     async def run(self) -> None:
         """Carry messages out until cancelled."""
         self._loop = asyncio.get_running_loop()
-        async with self._hands() as group:
+        async with self._deliveries() as group:
             while True:
                 await self._begin_due(group)
                 try:
@@ -102,14 +102,14 @@ class OutboxWorker:
 
     async def handle_all(self) -> None:
         """Carry out every message that is due now."""
-        async with self._hands() as group:
+        async with self._deliveries() as group:
             await self._begin_due(group)
             while self._in_hand or self._locked:
                 await self._due.wait()
                 await self._begin_due(group)
 
     @contextlib.asynccontextmanager
-    async def _hands(self) -> AsyncIterator[asyncio.TaskGroup]:
+    async def _deliveries(self) -> AsyncIterator[asyncio.TaskGroup]:
         """Open the group that delivers; it ends with all in hand, and the rest goes back."""
         try:
             async with asyncio.TaskGroup() as group:
@@ -121,13 +121,13 @@ class OutboxWorker:
             self._registrations.clear()
 
     async def _begin_due(self, group: asyncio.TaskGroup) -> None:
-        """Begin with what is due, as far as hands are free."""
+        """Begin with what is due, as far as slots are free."""
         self._due.clear()
         self._begin_own(group)
         self._begin_registrations(group)
         while self._more_may_wait and (free := self._limit(AT_ONCE) - len(self._in_hand)) > 0:
             self._more_may_wait = False
-            wants_registrations = not self._registrations and self._hands_for_registrations() > 0
+            wants_registrations = not self._registrations and self._slots_for_registrations() > 0
             try:
                 taken = await self._claim(free, REGISTRATIONS_TAKEN if wants_registrations else 0)
             except JobautoError as error:
@@ -146,15 +146,15 @@ class OutboxWorker:
             self._begin_taken(group, [self._own.popleft()])
 
     def _begin_registrations(self, group: asyncio.TaskGroup) -> None:
-        while self._registrations and (hands := self._hands_for_registrations()) > 0:
-            self._begin_taken(group, self._next_registrations(hands))
+        while self._registrations and (slots := self._slots_for_registrations()) > 0:
+            self._begin_taken(group, self._next_registrations(slots))
 
-    def _next_registrations(self, hands: int) -> list[OutboxMessage]:
-        """Take what one of so many free hands does: one message, or some that go together.
+    def _next_registrations(self, slots: int) -> list[OutboxMessage]:
+        """Take what goes to one of so many free slots: one message, or some that go together.
 
         What failed before is tried by itself: others do not fail with it.
         """
-        share = min(TEMPLATES_TOGETHER, math.ceil(len(self._registrations) / hands))
+        share = min(TEMPLATES_TOGETHER, math.ceil(len(self._registrations) / slots))
         taken = [self._registrations.popleft()]
         while self._registrations and len(taken) < share:
             if not all(map(_goes_together, (taken[0], self._registrations[0]))):
@@ -177,11 +177,11 @@ class OutboxWorker:
 
     def _finished(self, task: asyncio.Task[None]) -> None:
         if self._in_hand.pop(task) == Priority.REGISTRATION and not self._registrations:
-            self._more_may_wait = True  # others may wait for its hand
+            self._more_may_wait = True  # others may wait for its slot
         self._due.set()
 
-    def _hands_for_registrations(self) -> int:
-        """Return how many more hands may take registrations."""
+    def _slots_for_registrations(self) -> int:
+        """Return how many slots are free for registrations."""
         busy = list(self._in_hand.values()).count(Priority.REGISTRATION)
         return min(self._limit(AT_ONCE) - len(self._in_hand), REGISTRATIONS_AT_ONCE - busy)
 

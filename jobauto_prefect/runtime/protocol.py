@@ -207,8 +207,10 @@ is still to note that."""
 class Refusal(Message):
     """The ledger does not let this run start."""
 
+    model_config = ConfigDict(populate_by_name=True)
+
     reason: str
-    story: RunStatus
+    run_status: RunStatus = Field(alias="story")
 
 
 class ClaimAnswer(Message):
@@ -322,8 +324,10 @@ class Report(Message):
 class ReportAnswer(Message):
     """`recorded` is False where the job had already ended otherwise: nothing changed."""
 
+    model_config = ConfigDict(populate_by_name=True)
+
     recorded: bool
-    story: RunStatus
+    run_status: RunStatus = Field(alias="story")
 
 
 class WorkerHello(Message):

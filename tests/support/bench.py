@@ -78,7 +78,7 @@ class Bench:
         """Let time go by: what was written is settled then."""
         self.ahead[0] += span
 
-    def story(self, job_id: int) -> RunStatus:
+    def run_status(self, job_id: int) -> RunStatus:
         """What Prefect is to show of a job."""
         with self.ledger.reading() as session:
             return run_status_of(job_with_context(session, job_id), self.context.settings)

@@ -40,7 +40,7 @@ WHOLE: dict[str, str] = {
     "engine/sync/upcoming_runs.py sync_upcoming_runs": BY_TEMPLATE,
     "engine/outbox_worker.py OutboxWorker._claim": "given back at the end of the process",
     "engine/outbox_worker.py OutboxWorker._handle": "what fails is left to be taken again",
-    "engine/outbox_worker.py OutboxWorker._hands": "given back at the end of the process",
+    "engine/outbox_worker.py OutboxWorker._deliveries": "given back at the end of the process",
     "engine/services/background.py _seal": TURNS,
     "engine/services/event_dispatch.py _ended_runs": PAGES,
     "engine/services/event_emitter.py EventEmitter._emit": "answers for each event are kept",

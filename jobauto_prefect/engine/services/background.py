@@ -100,14 +100,14 @@ async def run_services(
         await asyncio.to_thread(_enqueue_missing_flows, ledger)
         reaper = Reaper(ledger, settings, facade)
         outbox_worker = OutboxWorker(context)
-        keeper = WindowScheduler(ledger, outbox_worker.wake)
+        scheduler = WindowScheduler(ledger, outbox_worker.wake)
         tasks.create_task(timetable.run())
         tasks.create_task(outbox_worker.run())
         act = partial(run_due_actions, ledger, settings, outbox_worker.wake)
         wanted_work: dict[Topic, Callable[[], Awaitable[None]]] = {
             Topic.OUTBOX: as_coroutine(outbox_worker.wake),
-            Topic.WINDOWS: as_thread_call(keeper.open_due),
-            Topic.TASKS: as_thread_call(keeper.settle_due),
+            Topic.WINDOWS: as_thread_call(scheduler.open_due),
+            Topic.TASKS: as_thread_call(scheduler.settle_due),
             Topic.EVENTS: EventEmitter(ledger, prefect).emit_all,
             Topic.DELIVERIES: partial(dispatch_all, context),
             Topic.ACTIONS: act,

@@ -340,7 +340,7 @@ class Dispatcher:
             self._unseen.clear()  # they wait for a later time, or have gone to another worker
 
     def _start_offered(self) -> None:
-        """Start what is due; hands that are left are for what is due in a moment."""
+        """Start what is due; slots that are left are for what is due in a moment."""
         self._avoided = {run: until for run, until in self._avoided.items() if until > self._time()}
         now = self._clock()
         self._start_offered_until(now)

@@ -109,8 +109,8 @@ class RunDriver:
         """Take a run from its claim to its end; returns the seconds to leave it alone."""
         async with self._stray_turns if self.is_stray(run) else contextlib.nullcontext():
             if run.deployment_id is None:
-                story = RunStatus(state=PrefectState.FAILED, message=NO_DEPLOYMENT)
-                await retry_until_available(set_state, self._api, run.id, story)
+                run_status = RunStatus(state=PrefectState.FAILED, message=NO_DEPLOYMENT)
+                await retry_until_available(set_state, self._api, run.id, run_status)
                 return FOREIGN_SECONDS
             with log_context():
                 return await self._drive(run, run.deployment_id)
@@ -130,7 +130,9 @@ class RunDriver:
             if answer.refusal is not None and answer.refusal.reason == BEING_REGISTERED:
                 return TAKEN_SECONDS  # the gateway lets no worker change it before
             if answer.refusal is not None:
-                await self._reporter.report(run.id, answer.refusal.story, RunMetadata(run.labels))
+                await self._reporter.report(
+                    run.id, answer.refusal.run_status, RunMetadata(run.labels)
+                )
                 if answer.refusal.reason == UNKNOWN_DEPLOYMENT:
                     now = asyncio.get_running_loop().time()
                     self._strays[deployment_id] = now + FOREIGN_SECONDS
@@ -229,13 +231,13 @@ class RunDriver:
             await asyncio.wait({running}, timeout=RUNNING_SECONDS)
             if running.done():
                 active.end = active.end or _reason_not_to_start(running.result())
-            story = await self._run(active, launch)
+            run_status = await self._run(active, launch)
             # States come to Prefect in their order, also when it was away for a while.
             await running
         finally:
             running.cancel()
-        if story is not None:
-            await self._reporter.report(run.id, story, _metadata_of(run, launch, story))
+        if run_status is not None:
+            await self._reporter.report(run.id, run_status, _metadata_of(run, launch, run_status))
 
     async def _run(self, active: ActiveRun, launch: Launch) -> RunStatus | None:
         """Return what Prefect shall show; None: the ledger did not take the report."""
@@ -249,7 +251,7 @@ class RunDriver:
         run_log = self._logs.run_log(active.run.id, launch.job_id)
         confirm = active.claim.confirm if active.claim is not None else None
         outcome = await self._opened.runner.run(launch, run_log, confirm)
-        return outcome.answer.story if outcome.answer else None
+        return outcome.answer.run_status if outcome.answer else None
 
     async def _not_started(self, launch: Launch, why: str) -> RunStatus | None:
         report = Report(
@@ -265,7 +267,7 @@ class RunDriver:
         try:
             return (
                 await retry_until_available(self._opened.client.report, launch.job_id, report)
-            ).story
+            ).run_status
         except JobautoError as error:
             logger.warning("the outcome of job %s was refused: %s", launch.job_id, error)
             return None
@@ -321,13 +323,13 @@ async def _ask_claim(claim: LaunchClaim, run: WaitingRun) -> ClaimAnswer:
     return answer
 
 
-def _metadata_of(run: WaitingRun, launch: Launch, story: RunStatus) -> RunMetadata:
+def _metadata_of(run: WaitingRun, launch: Launch, run_status: RunStatus) -> RunMetadata:
     """Return what a run bears; a run claimed by its announcement got that when it was made."""
     if not run.announced:
         looks = RunAppearance(run.name, run.tags)
         return RunMetadata(run.labels, appearance_at_start(looks, run.labels, launch))
-    labels = {name: value for name, value in story.labels.items() if name not in OF_ENDS}
-    return RunMetadata(labels, RunAppearance(launch.title, tuple(story.tags)))
+    labels = {name: value for name, value in run_status.labels.items() if name not in OF_ENDS}
+    return RunMetadata(labels, RunAppearance(launch.title, tuple(run_status.tags)))
 
 
 def _reason_not_to_start(answer: Proposal | None) -> str | None:

@@ -79,23 +79,23 @@ class MetadataChange:
 
 
 def metadata_change(
-    flow_run_id: UUID, story: RunStatus, borne: RunMetadata
+    flow_run_id: UUID, run_status: RunStatus, borne: RunMetadata
 ) -> MetadataChange | None:
-    """Return what a story changes of what a run bears; None: nothing that is worth a call."""
+    """Return what a run status changes of what a run bears; None: nothing that is worth a call."""
     missing = {
-        name: value for name, value in story.labels.items() if borne.labels.get(name) != value
+        name: value for name, value in run_status.labels.items() if borne.labels.get(name) != value
     }
     if not missing.items() - PLAIN_SUCCESS:  # its state says all there is
         missing = {}
     before, after = borne.appearance, None
-    if before is not None and story.tells_end:
-        after = before.ended(with_warning=story.has_warning)
+    if before is not None and run_status.tells_end:
+        after = before.ended(with_warning=run_status.has_warning)
     changed = after if after != before else None
     return MetadataChange(flow_run_id, missing, changed) if missing or changed else None
 
 
 class StateReporter:
-    """Shows stories in Prefect: the state at once, the rest in the background.
+    """Shows run statuses in Prefect: the state at once, the rest in the background.
 
     Finishes are written one after the other, each when `calm` returns: a write that only makes
     runs easier to find must not hold up the start of another one.
@@ -108,19 +108,19 @@ class StateReporter:
         self._waiting: deque[MetadataChange] = deque(maxlen=MOST_WAITING)
         self._finishing = False
 
-    async def report(self, flow_run_id: UUID, story: RunStatus, borne: RunMetadata) -> None:
-        """Report the story's state, until Prefect has it; the rest soon."""
-        await retry_until_available(set_state, self._api, flow_run_id, story)
-        self.attach_metadata(flow_run_id, story, borne)
+    async def report(self, flow_run_id: UUID, run_status: RunStatus, borne: RunMetadata) -> None:
+        """Report the state, until Prefect has it; the rest soon."""
+        await retry_until_available(set_state, self._api, flow_run_id, run_status)
+        self.attach_metadata(flow_run_id, run_status, borne)
 
-    def attach_metadata(self, flow_run_id: UUID, story: RunStatus, borne: RunMetadata) -> None:
-        """Change the run to look as its story says, and add its page, soon."""
-        finish = metadata_change(flow_run_id, story, borne)
+    def attach_metadata(self, flow_run_id: UUID, run_status: RunStatus, borne: RunMetadata) -> None:
+        """Change the run to look as its status says, and add its page, soon."""
+        finish = metadata_change(flow_run_id, run_status, borne)
         if finish is not None:
             self._waiting.append(finish)
             self._finish_soon()
-        if story.artifact_markdown:
-            self._start(add_page(self._api, flow_run_id, story))
+        if run_status.artifact_markdown:
+            self._start(add_page(self._api, flow_run_id, run_status))
 
     def show_start(self, flow_run_id: UUID, before: RunAppearance, after: RunAppearance) -> None:
         """Change a run that begins to look so, soon; drop what an earlier end was to change."""

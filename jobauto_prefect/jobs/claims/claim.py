@@ -113,11 +113,11 @@ class Refused(Exception):
     def answer(self, claim_id: UUID) -> Refusal:
         """Return what the worker of a claim is told."""
         waits = self.state is PrefectState.SCHEDULED
-        status = RunStatus(
+        run_status = RunStatus(
             state=self.state,
             message=str(self),
             at=self.at,
             # That of the job's end, where its refusal ends one: Prefect is told both ways.
             transition_id=None if waits else transition_of(claim_id, self.state),
         )
-        return Refusal(reason=self.reason, story=status)
+        return Refusal(reason=self.reason, run_status=run_status)

@@ -112,8 +112,8 @@ def accept_report(
     if recorded and report.ending is Ending.LOST:
         enqueue(session, OutboxKind.SHOW_JOB, job.id)  # who reports a loss can't tell Prefect
     artifacts = artifacts_of(session, job.id)
-    story = run_status_of(job, settings, artifacts, report.produced)
-    return ReportAnswer(recorded=recorded, story=story)
+    run_status = run_status_of(job, settings, artifacts, report.produced)
+    return ReportAnswer(recorded=recorded, run_status=run_status)
 
 
 def _judge_produced(

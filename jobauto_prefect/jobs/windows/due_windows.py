@@ -1,7 +1,7 @@
 """Windows that are due: each is opened with its task, and the job that starts it.
 
-Whoever opens windows holds their run template's row: the window keeper, a claim that comes before
-it, and a write that changes the schedule.
+Whoever opens windows holds their run template's row: the window scheduler, a claim that comes
+before it, and a write that changes the schedule.
 """
 
 import itertools

@@ -126,8 +126,8 @@ class RunTemplate(Audited, Labelled, Retirable, Base):
     `success` and `fail` are the actions that follow the end of a job: name -> configuration;
     `action_secrets` are the keys of their webhooks' signatures, by these two names, and
     `action_writers` the users who wrote them, as `EventRule.written_by`.
-    The window keeper goes by `kept_schedule` (cron, zone and delay in one text): `next_window` is
-    the start of the first window it has not opened, due at `next_schedule`.
+    The window scheduler goes by `kept_schedule` (cron, zone and delay in one text): `next_window`
+    is the start of the first window it has not opened, due at `next_schedule`.
     """
 
     __tablename__ = "runtemplate"

@@ -43,7 +43,7 @@ async def test_each_end_is_looked_at_once_and_after_an_outage_once_more(bench: B
     await reconciler.reconcile()
     job_id, run = await bench.claimed()
     bench.end(job_id)
-    await flow_runs.set_state(bench.prefect, run, bench.story(job_id))
+    await flow_runs.set_state(bench.prefect, run, bench.run_status(job_id))
     bench.later()
 
     async def looks() -> int:
@@ -78,7 +78,7 @@ async def test_a_run_whose_worker_dies_is_marked_by_the_services_with_one_call(
     name, tags = await bench.looks(run)
     bench.end(job_id, "warning")
     if dies == "before it marks the run":
-        await flow_runs.set_state(bench.prefect, run, bench.story(job_id))
+        await flow_runs.set_state(bench.prefect, run, bench.run_status(job_id))
     reconciler = Reconciler(bench.context)
     bench.transport.calls.clear()
     for _ in range(3):
@@ -95,7 +95,7 @@ async def test_a_mark_that_an_earlier_job_of_the_run_left_is_taken_away(bench: B
     body = {"name": f"{name} (warning)", "tags": [*tags, "severity:warning"]}
     await bench.prefect.patch(f"/flow_runs/{run}", body)
     bench.end(job_id)
-    await flow_runs.set_state(bench.prefect, run, bench.story(job_id))
+    await flow_runs.set_state(bench.prefect, run, bench.run_status(job_id))
     bench.later()
     await Reconciler(bench.context).reconcile()
     assert await bench.looks(run) == (name, tags)
@@ -105,8 +105,8 @@ async def test_the_same_end_told_by_worker_and_services_counts_once(bench: Bench
     job_id, run = await bench.claimed()
     bench.end(job_id, "lost")
     bench.end(job_id)  # its report came after all, and a message says so
-    await flow_runs.set_state(bench.prefect, run, bench.story(job_id))
-    await flow_runs.set_state(bench.prefect, run, bench.story(job_id))
+    await flow_runs.set_state(bench.prefect, run, bench.run_status(job_id))
+    await flow_runs.set_state(bench.prefect, run, bench.run_status(job_id))
     assert bench.waiting() == ["show_job"]
     await OutboxWorker(bench.context).handle_all()
     assert bench.waiting() == []
@@ -116,7 +116,7 @@ async def test_the_same_end_told_by_worker_and_services_counts_once(bench: Bench
 async def test_a_run_that_somebody_starts_again_is_not_ended(bench: Bench) -> None:
     job_id, run = await bench.claimed()
     bench.end(job_id)
-    await flow_runs.set_state(bench.prefect, run, bench.story(job_id))
+    await flow_runs.set_state(bench.prefect, run, bench.run_status(job_id))
     await flow_runs.propose(bench.prefect, run, "SCHEDULED")
     bench.later()
     await Reconciler(bench.context).reconcile()

@@ -197,10 +197,10 @@ class World:
                 timedelta(seconds=answer.launch.timeout_seconds),
             )
         elif answer.refusal is not None:
-            story = answer.refusal.story
-            if story.state is PrefectState.SCHEDULED and story.at is not None:
+            run_status = answer.refusal.run_status
+            if run_status.state is PrefectState.SCHEDULED and run_status.at is not None:
                 # Who waits for another is told when that one ends; looking again is for the rest.
-                self._start(run, max(story.at, self.now + LOOK))
+                self._start(run, max(run_status.at, self.now + LOOK))
             else:
                 run.over = True
         self._carry()
