@@ -26,7 +26,9 @@ def notify_end(session: WritingSession, job: Job) -> None:
         return
     good = job.severity is not None and Severity(job.severity).fulfils
     if good and (job.task is None or job.task.state not in UNFULFILLED):
-        _tell_recovery(session, job)
+        recipients = notices.recipients_of(job.runtemplate, Occasion.RECOVERY)
+        if recipients and notices.is_in_trouble(session, job.runtemplate_id):
+            notices.enqueue(session, _of_job(Occasion.RECOVERY, job), recipients)
     else:
         notify_failure(session, job)
 
@@ -37,12 +39,6 @@ def notify_failure(session: WritingSession, job: Job) -> None:
     # A job that was lost for good may have been told of before it reports.
     if recipients and not notices.has_told(session, Occasion.FAILURE, job.id):
         notices.enqueue(session, _of_job(Occasion.FAILURE, job), recipients)
-
-
-def _tell_recovery(session: WritingSession, job: Job) -> None:
-    recipients = notices.recipients_of(job.runtemplate, Occasion.RECOVERY)
-    if recipients and notices.is_in_trouble(session, job.runtemplate_id):
-        notices.enqueue(session, _of_job(Occasion.RECOVERY, job), recipients)
 
 
 def notify_task(session: WritingSession, task: Task) -> None:

@@ -19,7 +19,6 @@ from jobauto_prefect.jobs.outcome.retry import has_lapsed
 from jobauto_prefect.ledger.audit.trail import SERVICE
 from jobauto_prefect.ledger.jobs import attempts, overruns
 from jobauto_prefect.ledger.queries.jobs import job_with_context
-from jobauto_prefect.ledger.records import Task
 from jobauto_prefect.ledger.states import LIVE_TASKS, JobState, TaskState
 from jobauto_prefect.ledger.store import Ledger
 from jobauto_prefect.settings import Settings
@@ -49,7 +48,11 @@ class OverrunMonitor:
                     continue
                 with self._ledger.writing(SERVICE) as session:
                     task = attempts.lock_task(session, window.id)
-                    if task.state in LIVE_TASKS and not _lapses(task, now):
+                    # One that ends by itself now is told of as missed or failed.
+                    lapses = task.state == TaskState.OPEN and has_lapsed(
+                        task, task.runtemplate, now
+                    )
+                    if task.state in LIVE_TASKS and not lapses:
                         notify_late(session, task, due)
 
     def _slow(self, now: datetime) -> list[tuple[int, timedelta]]:
@@ -84,8 +87,3 @@ class OverrunMonitor:
         if by is None:
             return window.deadline
         return later(by, window.start, zone_of(window.zone or self._settings.timezone))
-
-
-def _lapses(task: Task, now: datetime) -> bool:
-    """Whether it ends by itself now, and is told of as missed or failed."""
-    return task.state == TaskState.OPEN and has_lapsed(task, task.runtemplate, now)

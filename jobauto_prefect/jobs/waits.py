@@ -72,7 +72,11 @@ def _at_workers(job: Job, pool: str, around: WaitContext) -> str | None:
     if not living:
         start = f"jobauto worker start --pool {pool}"
         return f"no worker is alive in work pool {pool}; start one: {start}"
-    hindrances = {worker.name: _hindrance(worker, job.executor) for worker in living}
+    needed = NEEDED_BY_ALL | {job.executor}
+    hindrances = {
+        worker.name: next((why for part, why in worker.hindrances.items() if part in needed), None)
+        for worker in living
+    }
     able = [worker for worker in living if hindrances[worker.name] is None]
     if not able:
         causes = "; ".join(f"{name}: {why}" for name, why in hindrances.items())
@@ -83,9 +87,3 @@ def _at_workers(job: Job, pool: str, around: WaitContext) -> str | None:
         running = sum(worker.running for worker in able)
         return f"the workers of work pool {pool} are full: they run {pluralize(running, 'job')}"
     return None
-
-
-def _hindrance(worker: LivingWorker, executor: str | None) -> str | None:
-    """Return why a worker can't start a job of this executor; None: it can."""
-    missing = NEEDED_BY_ALL | {executor}
-    return next((why for part, why in worker.hindrances.items() if part in missing), None)

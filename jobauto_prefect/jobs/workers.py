@@ -103,19 +103,15 @@ def renew_leases(
     not_had: Sequence[Lease] = ()
     useless = False
     if worker is not None and present and renewal.number > worker.renewal:
-        _note(session, worker, renewal)
+        worker.renewal, worker.seen_at = renewal.number, session.clock()
+        worker.hindrances, worker.clock_ahead = dict(renewal.hindrances), renewal.clock_ahead
+        if renewal.jobs:
+            leases.renew(session, worker, renewal.jobs)
         not_had = jobs_not_had(workers.leases_of(session, worker), renewal)
         useless = _is_useless(session, worker, settings)
     stop = _to_stop(session, renewal)
     answer = RenewalAnswer(now=session.clock(), stop=stop, superseded=not present, useless=useless)
     return RenewalResult(answer, not_had)
-
-
-def _note(session: WritingSession, worker: WorkerRecord, renewal: Renewal) -> None:
-    worker.renewal, worker.seen_at = renewal.number, session.clock()
-    worker.hindrances, worker.clock_ahead = dict(renewal.hindrances), renewal.clock_ahead
-    if renewal.jobs:
-        leases.renew(session, worker, renewal.jobs)
 
 
 def jobs_not_had(held: Iterable[Lease], renewal: Renewal) -> list[Lease]:

@@ -40,16 +40,13 @@ class StartConditions:
     def require(self, freeze: Freeze | None) -> None:
         """Require that the job may start now; `freeze`: the one that lasts."""
         if freeze is not None:
-            self._refuse_frozen(freeze)
+            look = self._session.clock() + FREEZE_LOOK
+            at = look if freeze.until is None else min(look, freeze.until)
+            raise Refused("maintenance", freeze_message(freeze), PrefectState.SCHEDULED, at=at)
         if self._job.task is not None:
             self._require_window(self._job.task)
         self._require_available()
         self._require_room()
-
-    def _refuse_frozen(self, freeze: Freeze) -> None:
-        look = self._session.clock() + FREEZE_LOOK
-        at = look if freeze.until is None else min(look, freeze.until)
-        raise Refused("maintenance", freeze_message(freeze), PrefectState.SCHEDULED, at=at)
 
     def _require_window(self, task: Task) -> None:
         """Require that it is not too late for a window's attempt, and that no other one runs.

@@ -119,11 +119,11 @@ def _values(job: Job) -> str:
     """List what the job was given for what its definition declares; secrets are masked already."""
     declared: Mapping[str, Any] = job.runtemplate.app.document.get("environment") or {}
     given = [(key, job.env[key]) for key in declared if job.env.get(key)]
-    return "\n".join(list_item(code(key), (), code(_short(value))) for key, value in given)
-
-
-def _short(value: str) -> str:
-    return value if len(value) <= LONGEST_VALUE else f"{value[:LONGEST_VALUE]}…"
+    short = (
+        (key, value if len(value) <= LONGEST_VALUE else f"{value[:LONGEST_VALUE]}…")
+        for key, value in given
+    )
+    return "\n".join(list_item(code(key), (), code(value)) for key, value in short)
 
 
 def _warnings(job: Job) -> str:

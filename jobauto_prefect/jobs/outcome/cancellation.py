@@ -39,7 +39,9 @@ def cancel(session: WritingSession, job: Job, reason: str) -> None:
     """
     attempts.lock_job(session, job)
     if job.state == JobState.LOST and not may_live(session, job):
-        raise Conflict(f"job {job.id} is lost; {_what_follows(session, job)}")
+        live = attempts.live_attempt_after(session, job)
+        then = f"cancel job {live}, which follows it" if live else "no later attempt waits or runs"
+        raise Conflict(f"job {job.id} is lost; {then}")
     next_job_state(JobState(job.state), JobState.CANCELLED)  # or it is over: Conflict
     job.cancel_reason = reason
     if job.state == JobState.SCHEDULED:
@@ -47,11 +49,6 @@ def cancel(session: WritingSession, job: Job, reason: str) -> None:
         if job.task is not None:
             end_task(session, job.task, TaskState.FAILED, TaskReason.CANCELLED, reason)
     enqueue(session, OutboxKind.CANCEL_RUN, job.id)
-
-
-def _what_follows(session: WritingSession, job: Job) -> str:
-    live = attempts.live_attempt_after(session, job)
-    return f"cancel job {live}, which follows it" if live else "no later attempt waits or runs"
 
 
 def end_unstarted(session: WritingSession, job: Job, state: JobState, message: str) -> None:

@@ -34,13 +34,13 @@ def mark_lost(session: WritingSession, job: Job, report: Report, settings: Setti
         Conflict: it has ended otherwise.
     """
     stops = RetryPolicy.read(job.policy).on_contact_lost == ContactLost.STOP
-    settlement = result_of(job, report, settings.language, heard=stops)
+    result = result_of(job, report, settings.language, heard=stops)
     if stops:
         stopped_by = report.ended_at + timedelta(
             seconds=settings.lease_seconds + settings.stop_seconds
         )
-        settlement = replace(settlement, not_before=stopped_by, fenced=True)
-    record_end(session, job, settlement)
+        result = replace(result, not_before=stopped_by, fenced=True)
+    record_end(session, job, result)
 
 
 def mark_certainly_lost(
@@ -68,8 +68,8 @@ def _lose_for_certain(
         message=message,
         ended_at=session.clock(),
     )
-    settlement = result_of(job, report, settings.language)
-    record_end(session, job, replace(settlement, fenced=True))
+    result = result_of(job, report, settings.language)
+    record_end(session, job, replace(result, fenced=True))
     enqueue(session, OutboxKind.SHOW_JOB, job.id)
 
 

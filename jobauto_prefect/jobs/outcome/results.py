@@ -67,7 +67,7 @@ def record_result(session: WritingSession, job: Job, report: Report, language: s
     return record_end(session, job, result_of(job, report, language))
 
 
-def record_end(session: WritingSession, job: Job, settlement: JobResult) -> bool:
+def record_end(session: WritingSession, job: Job, result: JobResult) -> bool:
     """Record how a job ended, and change its task; return whether no other attempt follows.
 
     A lost job of which nobody has heard keeps its lease: until its worker's word comes, or its
@@ -79,32 +79,32 @@ def record_end(session: WritingSession, job: Job, settlement: JobResult) -> bool
     attempts.lock_job(session, job)
     follower = attempts.lock_follower(session, job) if job.state == JobState.LOST else None
     lease = session.get(Lease, job.id, populate_existing=True, with_for_update=True)
-    lost_before, lost = job.state == JobState.LOST, settlement.state is JobState.LOST
-    if lost_before and (lease is None or not settlement.heard):
+    lost_before, lost = job.state == JobState.LOST, result.state is JobState.LOST
+    if lost_before and (lease is None or not result.heard):
         raise Conflict(f"job {job.id} is lost; its report comes too late")
     if lost_before and lost and lease is not None and lease.ends_by is None:
         raise Conflict(f"job {job.id} is lost; that is known, and what follows is under way")
     if not (lost_before and lost):
-        job.state = next_job_state(JobState(job.state), settlement.state)
-    job.severity = settlement.severity
-    job.message = settlement.message
-    job.exitcode = settlement.exit_code
-    job.begin = settlement.started_at or job.begin
-    job.pid = settlement.pid or job.pid
-    job.end = settlement.ended_at
-    if not settlement.heard:
+        job.state = next_job_state(JobState(job.state), result.state)
+    job.severity = result.severity
+    job.message = result.message
+    job.exitcode = result.exit_code
+    job.begin = result.started_at or job.begin
+    job.pid = result.pid or job.pid
+    job.end = result.ended_at
+    if not result.heard:
         return False
     if follower is not None:
         skip(session, follower, f"attempt {job.attempt} has reported after all")
     settles = finish_attempt(
         session,
         job,
-        again=settlement.again,
-        not_before=settlement.not_before,
-        worker_unable=settlement.worker_unable,
+        again=result.again,
+        not_before=result.not_before,
+        worker_unable=result.worker_unable,
     )
     if lease is not None:
-        end_lease(session, lease, may_report=lost and not settles and not settlement.fenced)
+        end_lease(session, lease, may_report=lost and not settles and not result.fenced)
     release_room(session, job)
     return settles
 

@@ -125,7 +125,8 @@ def decide_retry(policy: RetryPolicy, end: AttemptEnd, limits: StartLimits) -> D
     """Decide what follows the end of an attempt: a repetition comes before its severity."""
     if end.worker_losses is not None:
         pause = pause_after_worker_loss(end.worker_losses)
-        if pause is not None and _is_in_time(end.at + pause, limits):
+        latest = limits.latest_start
+        if pause is not None and (latest is None or end.at + pause <= latest):
             return Decision(retry_at=end.at + pause, uncounted=True)
     spent = end.attempt >= attempts_of(policy.max_attempts)
     if end.again and not spent:
@@ -133,23 +134,15 @@ def decide_retry(policy: RetryPolicy, end: AttemptEnd, limits: StartLimits) -> D
         at = retry_at(policy.retry_backoff, gap, end.attempt, end.at, until)
         if at is not None:
             return Decision(retry_at=at)
+    if end.fulfils and (limits.deadline is None or end.at <= limits.deadline):
+        return Decision(state=TaskState.FULFILLED, reason=TaskReason.OUTCOME)
     if end.fulfils:
-        return _fulfilled(policy, end, limits.deadline)
+        state = TaskState.FULFILLED_LATE if policy.allow_late else TaskState.FAILED
+        return Decision(state=state, reason=TaskReason.DEADLINE)
     if not end.again:
         return Decision(state=TaskState.FAILED, reason=TaskReason.OUTCOME)
     reason = TaskReason.ATTEMPTS if spent else TaskReason.DEADLINE
     return Decision(state=TaskState.FAILED, reason=reason)
-
-
-def _is_in_time(start: datetime, limits: StartLimits) -> bool:
-    return limits.latest_start is None or start <= limits.latest_start
-
-
-def _fulfilled(policy: RetryPolicy, end: AttemptEnd, deadline: datetime | None) -> Decision:
-    if deadline is None or end.at <= deadline:
-        return Decision(state=TaskState.FULFILLED, reason=TaskReason.OUTCOME)
-    state = TaskState.FULFILLED_LATE if policy.allow_late else TaskState.FAILED
-    return Decision(state=state, reason=TaskReason.DEADLINE)
 
 
 def limits_of(deadline: datetime, window_end: datetime, *, allow_late: bool) -> StartLimits:

@@ -27,7 +27,9 @@ def closed_times(
     by_template = dict[int, ClosedTime]()
     for template in templates:
         mine = [calendar for calendar in calendars if calendar.name in named[template.id]]
-        plans = [calendar_plan(calendar, _zone_of(template)) for calendar in mine]
+        # The zone of the schedule by which its windows are kept.
+        zone = template.kept_schedule.split("|")[1] if template.kept_schedule else "UTC"
+        plans = [calendar_plan(calendar, zone) for calendar in mine]
         by_template[template.id] = ClosedTime([*frozen, *plans], template.on_closed)
     return by_template
 
@@ -36,11 +38,6 @@ def calendar_plan(calendar: Calendar, zone: str) -> calendars.Calendar:
     """Return what a calendar closes; `zone` is the run template's, where it has none itself."""
     members = {name: getattr(calendar, name) for name in MEMBERS}
     return calendars.calendar_of(members, zone_of(calendar.timezone or zone))
-
-
-def _zone_of(template: RunTemplate) -> str:
-    """Return the zone of the schedule by which a template's windows are kept."""
-    return template.kept_schedule.split("|")[1] if template.kept_schedule else "UTC"
 
 
 def closure_of(freeze: Freeze) -> Closure:

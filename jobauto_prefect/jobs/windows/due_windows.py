@@ -56,7 +56,10 @@ def keep_windows(
     if is_active(template):
         zone = template.zone_name(settings.timezone)
         schedule = schedule_of(template.interv, template.cron, zone, template.delay)
-    kept = _as_text(schedule) if schedule else None
+    kept = None
+    if schedule is not None:
+        seconds = round(schedule.delay.total_seconds())
+        kept = f"{schedule.cron}|{schedule.zone.key}|{seconds}"
     if kept != template.kept_schedule:
         if template.kept_schedule is not None:
             open_windows(session, [template], now)
@@ -213,11 +216,6 @@ def _obligation(
 
 def _miss(task: Task, reason: TaskReason, message: str) -> None:
     task.state, task.reason, task.message = TaskState.MISSED, reason, message
-
-
-def _as_text(schedule: Schedule) -> str:
-    seconds = round(schedule.delay.total_seconds())
-    return f"{schedule.cron}|{schedule.zone.key}|{seconds}"
 
 
 def schedule_kept(template: RunTemplate) -> Schedule | None:
