@@ -30,7 +30,7 @@ from jobauto_prefect.jobs.outcome.results import (
     labels_of,
     run_status_of,
 )
-from jobauto_prefect.jobs.windows.task_events import task_event
+from jobauto_prefect.jobs.windows.tasks import task_event
 from jobauto_prefect.ledger import outbox
 from jobauto_prefect.ledger.audit.trail import SERVICE
 from jobauto_prefect.ledger.jobs import attempts, leases

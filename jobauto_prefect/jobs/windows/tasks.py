@@ -1,10 +1,13 @@
 """Changes of tasks beside attempts: closed, caught up, retried, excused.
 
-Each function works inside the caller's transaction and commits nothing.
+Each function works inside the caller's transaction and commits nothing. `task_event` is what
+people's automations in Prefect are told of a missed or failed one.
 """
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
+from typing import Any
+from uuid import UUID, uuid5
 
 from jobauto_prefect.definitions import OnClosed
 from jobauto_prefect.errors import Conflict
@@ -138,3 +141,42 @@ def excuse_task(session: WritingSession, task: Task, why: str) -> None:
     if task.state not in UNFULFILLED:
         raise Conflict(f"task {task.id} is {task.state}; only a failed or missed one is excused")
     task.excuse, task.excused_by = why, session.actor.name
+
+
+EVENTS = UUID("6c0d2b0e-7d6f-4d39-9a43-5b1f0a3c8f61")
+"""The namespace of our events' ids: an event that is told twice is one."""
+
+
+def task_event(task: Task, occurred: datetime) -> dict[str, Any] | None:
+    """Return `jobauto.task.missed` or `jobauto.task.failed`; None: the task has not ended so."""
+    if task.state not in (TaskState.MISSED, TaskState.FAILED):
+        return None
+    template = task.runtemplate
+    title = f"{template.company.name} / {template.name}"
+    began = task.window_start.isoformat()
+    deployment = f"prefect.deployment.{template.deployment_id}"
+    related = [{"prefect.resource.id": deployment, "prefect.resource.role": "deployment"}]
+    return {
+        "id": str(uuid5(EVENTS, f"{task.id} {task.created_at.isoformat()} {task.attempts}")),
+        "occurred": occurred.isoformat(),
+        "event": f"jobauto.task.{task.state}",
+        "resource": {
+            "prefect.resource.id": f"jobauto.task.{task.id}",
+            "prefect.resource.name": f"{title}, window from {began}",
+            "jobauto.template": str(template.id),
+            "jobauto.company": template.company.slug,
+        },
+        "related": related if template.deployment_id else [],
+        "payload": {
+            "task": task.id,
+            "template": template.id,
+            "template_name": template.name,
+            "company": template.company.slug,
+            "window_start": began,
+            "window_end": task.window_end.isoformat(),
+            "deadline": task.deadline.isoformat(),
+            "attempts": task.attempts,
+            "reason": task.reason,
+            "message": task.message,
+        },
+    }
