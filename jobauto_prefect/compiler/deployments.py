@@ -11,13 +11,13 @@ from jobauto_prefect.compiler.plan import (
     USUAL_QUEUE,
     DeploymentPlan,
     FlowPlan,
-    SchedulePlan,
     WorkQueuePlan,
     prefect_name,
+    template_tags,
+    topic_tags,
 )
 from jobauto_prefect.compiler.scheduling.prefect_schedule import schedule_for_prefect
 from jobauto_prefect.compiler.scheduling.schedule import schedule_of
-from jobauto_prefect.compiler.tags import template_tags, topic_tags
 from jobauto_prefect.definitions import Definition, coerce, pick_text
 
 MODULE = "jobauto_prefect.engine.applications"
@@ -74,18 +74,17 @@ def flow_plan(
     topics: Sequence[str] = (),
 ) -> FlowPlan:
     """Return the flow of an application; with a shared name, a part of its uuid tells it apart."""
+    labels: dict[str, str | int] = {"jobauto.app": app_id}
+    if definition.category:
+        labels["jobauto.category"] = definition.category
     return FlowPlan(
         app_id=app_id,
         name=flow_name(app_id, definition, language, name_is_shared),
         description=describe_application(definition, language),
         version=definition.version,
         tags=topic_tags(sorted(topics)),
-        labels={"jobauto.app": app_id} | _category(definition),
+        labels=labels,
     )
-
-
-def _category(definition: Definition) -> dict[str, str | int]:
-    return {"jobauto.category": definition.category} if definition.category else {}
 
 
 def flow_name(app_id: int, definition: Definition, language: str, is_shared: bool) -> str:
@@ -109,12 +108,15 @@ def deployment_plan(facts: TemplateFacts, definition: Definition) -> DeploymentP
     )
     compiled = parameters(definition, facts.language)
     shown = _shown(definition, compiled, facts)
+    name = f"[{facts.name}]({facts.record_url})" if facts.record_url else facts.name
+    lead = f"**{name}** for **{facts.company_name}**, executor {facts.executor}"
+    schedule = schedule_of(facts.interval, facts.cron, facts.timezone, facts.delay)
     return DeploymentPlan(
         template_id=facts.template_id,
         flow=flow,
         name=prefect_name(f"{facts.company_slug} - {facts.name}"),
         entrypoint=f"{MODULE}.app_{flow.app_id}",
-        description=describe_template(_lead(facts), facts.note, flow.description),
+        description=describe_template(lead, facts.note, flow.description),
         version=flow.version,
         tags=template_tags(facts.company_slug, facts.topics),
         labels={
@@ -126,14 +128,9 @@ def deployment_plan(facts: TemplateFacts, definition: Definition) -> DeploymentP
         work_queue=facts.queue,
         parameters=shown,
         parameter_schema=_schema(compiled, shown, facts),
-        schedule=_schedule(facts),
+        schedule=schedule_for_prefect(schedule, active=facts.active) if schedule else None,
         paused=not facts.active,
     )
-
-
-def _lead(facts: TemplateFacts) -> str:
-    name = f"[{facts.name}]({facts.record_url})" if facts.record_url else facts.name
-    return f"**{name}** for **{facts.company_name}**, executor {facts.executor}"
 
 
 def _shown(
@@ -179,8 +176,3 @@ def _any(content: Mapping[str, Any]) -> dict[str, Any]:
     kept = {key: value for key, value in content.items() if key not in SHAPE}
     shapes = [*shape.get("anyOf", [shape]), {"type": "string"}]
     return kept | {"anyOf": [{"title": TITLES[each["type"]], **each} for each in shapes]}
-
-
-def _schedule(facts: TemplateFacts) -> SchedulePlan | None:
-    schedule = schedule_of(facts.interval, facts.cron, facts.timezone, facts.delay)
-    return schedule_for_prefect(schedule, active=facts.active) if schedule else None

@@ -1,7 +1,7 @@
 """Descriptions of applications and run templates, as Markdown for Prefect's UI."""
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from jobauto_prefect.compiler.markdown import (
@@ -26,12 +26,13 @@ HIDDEN = "••••"
 def describe_application(definition: Definition, language: str) -> str:
     """Describe an application: what it is, facts, variables, exit codes, data and events."""
     title = pick_text(definition.title or definition.name, language)
+    variables = (_variable(variable, language) for variable in definition.environment.values())
     return join_paragraphs(
         f"# {one_line(title)}",
         _picture(definition, title),
         pick_text(definition.description, language).strip(),
         _facts(definition),
-        _variables(definition, language),
+        section("Environment", "\n".join(variables)),
         _exit_codes(definition, language),
         _named("Produces", definition.produces, language),
         _named("Consumes", definition.consumes, language),
@@ -64,11 +65,6 @@ def _facts(definition: Definition) -> str:
     return fact_list(named.items())
 
 
-def _variables(definition: Definition, language: str) -> str:
-    lines = [_variable(variable, language) for variable in definition.environment.values()]
-    return section("Environment", "\n".join(lines))
-
-
 def _variable(variable: Variable, language: str) -> str:
     default = to_text(default_value(variable))
     shown = HIDDEN if default and variable.secret else code(default)
@@ -98,14 +94,9 @@ def _named(title: str, entries: Mapping[str, Any], language: str) -> str:
         ]
         description = one_line(pick_text(content.get("description") or "", language))
         lines.append(list_item(code(name), kinds, description))
-        lines += [
-            f"  - {code(field)}{_field(value, language)}" for field, value in _fields(content)
-        ]
+        fields = (content.get("fields") or {}).items()
+        lines += [f"  - {code(field)}{_field(value, language)}" for field, value in fields]
     return section(title, "\n".join(lines))
-
-
-def _fields(content: Mapping[str, Any]) -> Iterable[tuple[str, Any]]:
-    return (content.get("fields") or {}).items()
 
 
 def _field(value: Mapping[str, Any], language: str) -> str:

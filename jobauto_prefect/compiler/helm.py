@@ -10,7 +10,6 @@ import csv
 import io
 import json
 import re
-from collections.abc import Iterator
 
 from jobauto_prefect.definitions import Helm, Setting
 
@@ -32,15 +31,9 @@ def helm_argv(helm: Helm) -> list[str]:
         *(word for path in helm.values_files for word in ("--values", _listed(path))),
         *(word for key, value in helm.set.items() for word in _set(key, value)),
         *(("--timeout", f"{helm.timeout_seconds}s") if helm.timeout_seconds else ()),
-        *_flags(helm),
+        *(("--atomic",) if helm.atomic else ()),
+        *(("--wait",) if helm.wait else ()),
     ]
-
-
-def _flags(helm: Helm) -> Iterator[str]:
-    if helm.atomic:
-        yield "--atomic"
-    if helm.wait:
-        yield "--wait"
 
 
 def _listed(path: str) -> str:

@@ -123,13 +123,9 @@ def override_parameters(
         if given is None or variable.secret or len(given) > room or not is_storable(given):
             continue
         room -= len(given)
-        shown[parameter_name(key)] = _typed(variable, given)
+        value = coerce(variable, given)
+        shown[parameter_name(key)] = "" if value is None else value
     return shown
-
-
-def _typed(variable: Variable, text: str) -> Any:
-    value = coerce(variable, text)
-    return "" if value is None else value
 
 
 def parameter_name(key: str) -> str:

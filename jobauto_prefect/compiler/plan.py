@@ -3,13 +3,12 @@
 Nothing here knows Prefect's client: `engine/sync/deployments.py` makes the objects.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 REFUSED = str.maketrans(dict.fromkeys("/%&<>", "-"))
 """Prefect answers 422 or 500 to names with these characters."""
-
 
 TEMPLATE_LABEL = "jobauto.template"
 """The label of a deployment, and so of its flow runs, that names its run template."""
@@ -81,3 +80,24 @@ def template_in(labels: Mapping[str, Any]) -> int | None:
 def prefect_name(text: str) -> str:
     """Return a name Prefect accepts: one line, without the characters it refuses, never empty."""
     return " ".join(text.translate(REFUSED).split()) or "-"
+
+
+COMPANY, TOPIC = "company:", "topic:"
+
+MOST_TOPICS = 3
+"""Lists of runs show their tags on one line."""
+
+
+def is_given(tag: str) -> bool:
+    """Whether a run has this tag from its deployment."""
+    return tag.startswith((COMPANY, TOPIC))
+
+
+def topic_tags(topics: Iterable[str]) -> tuple[str, ...]:
+    """Return the first topics as tags."""
+    return tuple(f"{TOPIC}{topic}" for topic in topics)[:MOST_TOPICS]
+
+
+def template_tags(company_slug: str, topics: Iterable[str]) -> tuple[str, ...]:
+    """Return the tags of a run template's deployment; Prefect gives them to each run of it."""
+    return (f"{COMPANY}{company_slug}", *topic_tags(topics))

@@ -8,7 +8,6 @@ from jobauto_prefect.definitions.kubernetes_section import (
     parse_kubernetes,
 )
 from jobauto_prefect.definitions.legacy.upgrade import SAID_TWICE, Change, Upgrade, upgrade
-from jobauto_prefect.definitions.localized import pick_text
 from jobauto_prefect.definitions.model import (
     ArtifactDeclaration,
     Definition,
@@ -18,6 +17,7 @@ from jobauto_prefect.definitions.model import (
     Severity,
     Variable,
     VariableType,
+    pick_text,
 )
 from jobauto_prefect.definitions.parse import parse, parse_exit_codes, parse_text
 from jobauto_prefect.definitions.patterns import PatternMatcher, pattern_of
@@ -27,8 +27,16 @@ from jobauto_prefect.definitions.placeholders import (
     has_value,
     placeholders,
 )
-from jobauto_prefect.definitions.records.policies import ContactLost, Misfire, OnClosed, Overlap
-from jobauto_prefect.definitions.records.retry import Backoff, attempts_of, retry_at, retry_wait
+from jobauto_prefect.definitions.records.policies import (
+    Backoff,
+    ContactLost,
+    Misfire,
+    OnClosed,
+    Overlap,
+    attempts_of,
+    retry_at,
+    retry_wait,
+)
 from jobauto_prefect.definitions.validation.report import Report, check, validate
 from jobauto_prefect.definitions.validation.schema import SCHEMA_VERSION, schema, version_numbers
 from jobauto_prefect.definitions.values import coerce, default_value, fits, to_text

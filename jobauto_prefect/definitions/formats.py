@@ -4,30 +4,22 @@ import ipaddress
 import re
 
 _UNRESERVED = r"A-Za-z0-9._~\-"
-
 _DELIMS = r"!$&'()*+,;="
-
 _ENCODED = r"%[0-9A-Fa-f]{2}"
-
 _PCHAR = rf"(?:[{_UNRESERVED}{_DELIMS}:@]|{_ENCODED})"
-
 _AUTHORITY = (
     rf"(?:(?:[{_UNRESERVED}{_DELIMS}:]|{_ENCODED})*@)?"
     rf"(?:\[(?P<literal>[^\[\]]*)\]|(?:[{_UNRESERVED}{_DELIMS}]|{_ENCODED})*)"
     r"(?::[0-9]*)?"
 )
-
 _SEGMENTS = rf"(?:/{_PCHAR}*)*"
-
 _URI = re.compile(
     r"[A-Za-z][A-Za-z0-9+.\-]*:"
     rf"(?://{_AUTHORITY}{_SEGMENTS}|/(?:{_PCHAR}+{_SEGMENTS})?|{_PCHAR}+{_SEGMENTS}|)"
     rf"(?:\?(?:{_PCHAR}|[/?])*)?"
     rf"(?:#(?:{_PCHAR}|[/?])*)?"
 )
-
 _FUTURE_ADDRESS = re.compile(rf"[vV][0-9A-Fa-f]+\.[{_UNRESERVED}{_DELIMS}:]+")
-
 _UUID = re.compile(r"[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}")
 
 

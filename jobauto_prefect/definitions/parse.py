@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from jobauto_prefect.definitions.kubernetes_section import parse_kubernetes
-from jobauto_prefect.definitions.localized import pick_text
 from jobauto_prefect.definitions.model import (
     ArtifactDeclaration,
     Definition,
@@ -16,6 +15,7 @@ from jobauto_prefect.definitions.model import (
     Severity,
     Variable,
     VariableType,
+    pick_text,
 )
 from jobauto_prefect.definitions.values import to_text
 

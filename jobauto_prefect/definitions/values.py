@@ -11,14 +11,20 @@ from jobauto_prefect.definitions.formats import is_uri
 from jobauto_prefect.definitions.model import Variable, VariableType
 from jobauto_prefect.definitions.storable import Numeral, write_exact
 
+MASK = "********"
+"""Shown in place of a secret."""
+
 TRUE = frozenset({"true", "yes", "on", "1", "y", "t"})
+
 FALSE = frozenset({"false", "no", "off", "0", "n", "f"})
 """What a bool may be written as, in lower case."""
 
 EXACT = 2**53  # up to here JSON readers of every language keep whole numbers exactly
 
 _NUMBER = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]{1,3})?")
+
 _LONGEST_NUMBER = 100  # characters
+
 _EMAIL = re.compile(r"[^@\s]@[^@\s]")
 
 

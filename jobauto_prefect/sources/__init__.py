@@ -2,8 +2,15 @@
 
 from jobauto_prefect.sources.poller import Poller, floor_of
 from jobauto_prefect.sources.probe import Reachability, probe
-from jobauto_prefect.sources.record_targets import source_rules, source_target, webhook_rules
-from jobauto_prefect.sources.targets import Target, TargetRules, fault_of, fault_of_url
+from jobauto_prefect.sources.targets import (
+    Target,
+    TargetRules,
+    fault_of,
+    fault_of_url,
+    source_rules,
+    source_target,
+    webhook_rules,
+)
 from jobauto_prefect.sources.webhooks import WebhookSender
 
 __all__ = [

@@ -24,7 +24,7 @@ from jobauto_prefect.ledger.records import EventSource
 from jobauto_prefect.ledger.store import Ledger
 from jobauto_prefect.settings import Settings
 from jobauto_prefect.sources.adapters import Adapter, Change
-from jobauto_prefect.sources.record_targets import source_rules, source_target
+from jobauto_prefect.sources.targets import source_rules, source_target
 
 logger = logging.getLogger(__name__)
 

@@ -9,25 +9,25 @@ import contextlib
 import logging
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Generic, TypeVar
 
 import httpx
 
-from jobauto_prefect.errors import JobautoError
+from jobauto_prefect.errors import JobautoError, SourceUnavailable
 from jobauto_prefect.jobs.isolation import apart
 from jobauto_prefect.ledger.audit.trail import SERVICE, WritingSession
 from jobauto_prefect.ledger.store import Ledger, ReadingSession
 from jobauto_prefect.settings import Settings
-from jobauto_prefect.sources.http_post import webhook_client
-from jobauto_prefect.sources.record_targets import webhook_rules
+from jobauto_prefect.sources.targets import TargetRules, address_of, web_target, webhook_rules
 
 logger = logging.getLogger(__name__)
 
 POLL_SECONDS = 0.2
 
 Claim = TypeVar("Claim")
+
 Message = TypeVar("Message")
 
 
@@ -157,3 +157,57 @@ class Sender(ABC, Generic[Claim, Message]):
                 work(session)
         except JobautoError as error:
             logger.warning("%s", error)
+
+
+ANSWER_SECONDS = 10.0
+
+
+def webhook_client() -> httpx.AsyncClient:
+    """Return a client for `post`, without proxies, which would be told names judged here."""
+    return httpx.AsyncClient(timeout=ANSWER_SECONDS, trust_env=False)
+
+
+async def post(
+    client: httpx.AsyncClient,
+    rules: TargetRules,
+    url: str,
+    content: bytes,
+    headers: Mapping[str, str],
+) -> str | None:
+    """Post content; return why it was not accepted, without the address; None: it was."""
+    try:
+        request = await asyncio.to_thread(_request, client, rules, url, content, headers)
+        async with asyncio.timeout(ANSWER_SECONDS), contextlib.AsyncExitStack() as stack:
+            answer = await client.send(request, stream=True)
+            stack.push_async_callback(answer.aclose)  # its status is all that is of interest
+    except SourceUnavailable as error:
+        return str(error)
+    except (httpx.TimeoutException, TimeoutError):
+        return f"no answer within {ANSWER_SECONDS:g} seconds"
+    except (httpx.HTTPError, httpx.InvalidURL, ValueError, OSError) as error:
+        return f"it can't be reached ({type(error).__name__})"
+    if answer.is_redirect:
+        return f"HTTP {answer.status_code}; redirects are not followed"
+    return None if answer.is_success else f"HTTP {answer.status_code}"
+
+
+def _request(
+    client: httpx.AsyncClient,
+    rules: TargetRules,
+    url: str,
+    content: bytes,
+    headers: Mapping[str, str],
+) -> httpx.Request:
+    """Build a request to the checked address: connecting by name again could lead elsewhere.
+
+    Raises:
+        SourceUnavailable: it may not be told anything.
+    """
+    target = httpx.URL(url)
+    return client.build_request(
+        "POST",
+        target.copy_with(host=address_of(web_target(url), rules)),
+        content=content,
+        headers={"Host": target.netloc.decode("ascii"), **headers},
+        extensions={"sni_hostname": target.host},
+    )

@@ -13,8 +13,12 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from jobauto_prefect.errors import SourceUnavailable
+from jobauto_prefect.ledger.records import EventSource
+from jobauto_prefect.ledger.secrets import SecretBox
+from jobauto_prefect.settings import Settings
 
 Address = IPv4Address | IPv6Address
+
 Network = IPv4Network | IPv6Network
 
 METADATA: Sequence[Network] = tuple(
@@ -60,11 +64,14 @@ ENDING_WITH_IPV4: Sequence[IPv6Network] = tuple(
         ),
     )
 )  # fmt: skip
+
 ISATAP = frozenset({0x0000_5EFE, 0x0200_5EFE})
 """What stands before the IPv4 address at the end of one of any network (RFC 5214, 6.1)."""
 
 HIGHEST_PORT = 65535
+
 SCHEMES = {"http": 80, "https": 443}
+
 LONGEST_URL = 2000  # characters
 
 
@@ -245,3 +252,33 @@ def _network(text: str) -> Network | None:
         return ip_network(text, strict=False)
     except ValueError:
         return None
+
+
+PASSWORD = "db_password"  # noqa: S105 - the name of a column
+
+
+def source_target(source: EventSource, box: SecretBox) -> Target:
+    """Return the database of a source, with its password in clear.
+
+    Raises:
+        KeyMissing: the password was stored with another key.
+    """
+    sealed = {PASSWORD: source.db_password} if source.db_password else {}
+    return Target(
+        kind=source.db_connection,
+        host=source.db_host,
+        port=source.db_port,
+        database=source.db_database,
+        username=source.db_username,
+        password=box.open(sealed).get(PASSWORD),
+    )
+
+
+def source_rules(settings: Settings) -> TargetRules:
+    """Return which databases the settings allow."""
+    return TargetRules(settings.event_source_targets, settings.home)
+
+
+def webhook_rules(settings: Settings) -> TargetRules:
+    """Return where the settings allow webhooks to be sent."""
+    return TargetRules(settings.webhook_targets, use="a webhook", setting="JOBAUTO_WEBHOOK_TARGETS")

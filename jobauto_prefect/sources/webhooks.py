@@ -22,8 +22,7 @@ from jobauto_prefect.ledger.events.deliveries import EventKind
 from jobauto_prefect.ledger.queries.jobs import artifacts_of, job_with_context
 from jobauto_prefect.ledger.records import Artifact, Event, EventSource, PendingAction
 from jobauto_prefect.ledger.store import ReadingSession
-from jobauto_prefect.sources.http_post import post
-from jobauto_prefect.sources.sender import Sender
+from jobauto_prefect.sources.sender import Sender, post
 
 EACH = 4  # webhooks under way to one address
 NAMESPACE = UUID("0d5f2f43-5d0c-4f6c-8f58-3a9c2f0a7b1e")

@@ -163,8 +163,8 @@ def file_content(
 ) -> tuple[dict[str, Any], list[str]]:
     """Convert a record to what a file says of it; return the names of its secret values, too."""
     from jobauto_prefect.definitions.kinds import KINDS
-    from jobauto_prefect.definitions.mask import MASK
     from jobauto_prefect.definitions.validation.record_files import record_schema
+    from jobauto_prefect.definitions.values import MASK
 
     schema, values = record_schema(kind), KINDS[kind].values
     content: dict[str, Any] = {"kind": kind}

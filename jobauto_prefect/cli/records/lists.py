@@ -205,7 +205,7 @@ def _columns(
 
 
 def _localize(records: Mapping[int, Record], language: str | None) -> dict[int, Record]:
-    from jobauto_prefect.definitions.localized import pick_text
+    from jobauto_prefect.definitions.model import pick_text
     from jobauto_prefect.variables import variable
 
     asked = language or variable("JOBAUTO_LANGUAGE") or DEFAULT_LANGUAGE

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from jobauto_prefect.compiler.tags import template_tags
+from jobauto_prefect.compiler.plan import template_tags
 
 ANY = "any"
 

@@ -44,7 +44,8 @@ def later(offset: str, start: datetime, zone: ZoneInfo) -> datetime:
     relative = relative_of(offset)
     if relative is not None:
         return start + relative
-    return next_window(Schedule(_daily_at(offset), zone), start).start
+    hour, minute = map(int, offset.split(":"))
+    return next_window(Schedule(f"{minute} {hour} * * *", zone), start).start
 
 
 def relative_of(offset: str) -> timedelta | None:
@@ -64,11 +65,6 @@ def relative_of(offset: str) -> timedelta | None:
     if not timedelta() < duration <= LONGEST:
         raise _invalid(f"{offset!r} is not between one second and {LONGEST.days} days")
     return duration
-
-
-def _daily_at(time: str) -> str:
-    hour, minute = time.split(":")
-    return f"{int(minute)} {int(hour)} * * *"
 
 
 def _invalid(message: str) -> InvalidInput:

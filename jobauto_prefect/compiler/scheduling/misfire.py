@@ -4,7 +4,6 @@ A window in closed time opens at its end where it is moved, else when it is due
 (`closures.place_window`).
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
@@ -70,7 +69,7 @@ def windows_to_open(
     `Misfire`.
     """
     openings: list[Opening] = []
-    for window, newer in _windows_from(schedule, start):
+    for window, newer in pairwise(windows_after(schedule, start - SECOND)):
         placement = place_window(window, newer, closed, misfire)
         if placement.at is None or placement.at > now or len(openings) == MOST:
             return DueWindows(openings, window, placement.at)
@@ -79,10 +78,6 @@ def windows_to_open(
             Opening(window, _disposition(placement, misfire, newest, late), placement.closed)
         )
     raise ValueError(f"{schedule.cron!r} does not come again after {start}")
-
-
-def _windows_from(schedule: Schedule, start: datetime) -> Iterator[tuple[Window, Window]]:
-    return pairwise(windows_after(schedule, start - SECOND))
 
 
 def _disposition(placement: Placement, misfire: str, newest: bool, late: bool) -> WindowDisposition:

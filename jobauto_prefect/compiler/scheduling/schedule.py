@@ -97,7 +97,12 @@ def cron_of(code: str, cron: str | None = None) -> str | None:
 def _require_valid(cron: str) -> str:
     expression = " ".join(cron.split())
     if expression.startswith("@"):
-        return _expand_nickname(expression)
+        fields = NICKNAMES.get(expression.lower())
+        if fields is None:
+            message = f"{expression!r} is none of {', '.join(NICKNAMES)}; "
+            message += "use one of them or five fields"
+            raise _invalid("/cron", "cron", message)
+        return fields
     if len(expression.split()) != 5:
         raise _invalid("/cron", "cron", f"{cron!r} has not the five fields of a cron expression")
     # Sunday by its name is 0, the first day; at the end of a range it is the last one.
@@ -119,14 +124,6 @@ def _advice(expression: str) -> str:
                 rest = last if end == NUMBERS.get(lowest, lowest) else f"{lowest}-{last}"
                 return f"; in place of {first}-{last} write {first}-{highest},{rest}"
     return ""
-
-
-def _expand_nickname(name: str) -> str:
-    expression = NICKNAMES.get(name.lower())
-    if expression is None:
-        message = f"{name!r} is none of {', '.join(NICKNAMES)}; use one of them or five fields"
-        raise _invalid("/cron", "cron", message)
-    return expression
 
 
 def zone_of(name: str) -> ZoneInfo:

@@ -23,9 +23,13 @@ def schedule_faults(members: Mapping[str, Any], zone: str) -> list[Fault]:
     """
     code, cron = members.get("interv", "n"), members.get("cron")
     named, offset = members.get("timezone"), members.get("deadline_offset")
+    missing = []
+    if code == "c" and not (cron and cron.strip()):
+        message = "interv c runs as cron says: give its five fields, or n as interv to run never"
+        missing = [Fault("/cron", "required", message)]
     faults = [
         *_raised(cron_of, code, cron),
-        *_missing(code, cron),
+        *missing,
         *_raised(zone_of, zone if named is None else named),
         *(_raised(relative_of, offset) if offset is not None else ()),
     ]
@@ -38,12 +42,6 @@ def unused_cron(code: str, cron: str | None) -> list[Fault]:
         return []
     message = f"with interv {code} it is not heeded; set interv to c to run as it says"
     return [Fault("/cron", "unused", message)]
-
-
-def _missing(code: str, cron: str | None) -> Iterator[Fault]:
-    if code == "c" and not (cron and cron.strip()):
-        message = "interv c runs as cron says: give its five fields, or n as interv to run never"
-        yield Fault("/cron", "required", message)
 
 
 def _raised(checking: Callable[..., object], *arguments: Any) -> tuple[Fault, ...]:

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Literal
 
-from jobauto_prefect.definitions.legacy.spellings import TYPE_NAMES
+from jobauto_prefect.definitions.legacy.upgrade import TYPE_NAMES
 from jobauto_prefect.definitions.values import FALSE, TRUE, to_text
 from jobauto_prefect.errors import Fault
 

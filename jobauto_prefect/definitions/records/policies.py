@@ -1,5 +1,6 @@
-"""What a run template may say about windows its jobs do not keep up with, and lost contact."""
+"""What a run template may say about windows that its jobs miss, lost contact, and retries."""
 
+from datetime import datetime, timedelta
 from enum import StrEnum
 
 
@@ -31,3 +32,51 @@ class OnClosed(StrEnum):
 
     EXCUSE = "excuse"  #: they are missed, excused by what closes it
     MOVE = "move"  #: the newest one runs when it ends, with `Misfire.ALL` each; the others excuse
+
+
+ATTEMPTS = 3
+"""Attempts of a retryable job where the template sets no number."""
+
+LONGEST = 366 * 24 * 3600  # seconds
+"""No wait is longer, however often it is doubled."""
+
+DOUBLINGS = LONGEST.bit_length()
+"""After so many a wait of a second is longer than that."""
+
+
+class Backoff(StrEnum):
+    """How the waits between attempts grow from the template's `retry_min_gap`."""
+
+    NONE = "none"  #: always the gap
+    FIXED = "fixed"  #: always the gap
+    LINEAR = "linear"  #: the gap times the attempts made
+    EXPONENTIAL = "exponential"  #: the gap, doubled with each attempt made
+
+
+def attempts_of(max_attempts: int | None) -> int:
+    """Return how many attempts there are in all, the first included; for None the usual number."""
+    return ATTEMPTS if max_attempts is None else max_attempts
+
+
+def retry_wait(backoff: str, min_gap: int, made: int) -> timedelta:
+    """Return the wait from the end of an attempt to the next, after `made` attempts (from 1).
+
+    `backoff` is a value of `Backoff`, `min_gap` is in seconds.
+    """
+    seconds = min_gap
+    if backoff == Backoff.LINEAR:
+        seconds = min_gap * made
+    elif backoff == Backoff.EXPONENTIAL:
+        seconds = min_gap << min(made, DOUBLINGS)
+    return timedelta(seconds=min(seconds, LONGEST))
+
+
+def retry_at(
+    backoff: str, min_gap: int, made: int, ended: datetime, until: datetime | None
+) -> datetime | None:
+    """Return when the attempt after `made` attempts starts; None: not before `until`.
+
+    `until` is None where nothing but the number of attempts limits them.
+    """
+    begin = ended + retry_wait(backoff, min_gap, made)
+    return begin if until is None or begin < until else None

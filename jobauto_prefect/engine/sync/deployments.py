@@ -12,8 +12,7 @@ from typing import Any
 from urllib.parse import quote
 from uuid import UUID
 
-from jobauto_prefect.compiler.plan import DeploymentPlan, FlowPlan
-from jobauto_prefect.compiler.tags import is_given
+from jobauto_prefect.compiler.plan import DeploymentPlan, FlowPlan, is_given
 from jobauto_prefect.engine.api import PAGE_SIZE, PrefectApi
 from jobauto_prefect.engine.sync.deployment_comparison import (
     PrefectObject,

@@ -7,7 +7,6 @@ from typing import Any
 from jobauto_prefect.compiler import schedule_faults, zone_of
 from jobauto_prefect.definitions import Definition, parse, to_text
 from jobauto_prefect.definitions.kinds import FILE_KINDS
-from jobauto_prefect.definitions.mask import MASK
 from jobauto_prefect.definitions.records.credentials import (
     addresses,
     missing_fields,
@@ -16,6 +15,7 @@ from jobauto_prefect.definitions.records.credentials import (
 )
 from jobauto_prefect.definitions.records.source_addresses import changed_address_fields
 from jobauto_prefect.definitions.records.value_rules import ValueRules
+from jobauto_prefect.definitions.values import MASK
 from jobauto_prefect.errors import Fault, InvalidInput
 from jobauto_prefect.facade.apply.documents import Document
 from jobauto_prefect.facade.apply.record_index import RecordIndex

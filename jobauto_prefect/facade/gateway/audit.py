@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from jobauto_prefect.definitions.mask import MASK
+from jobauto_prefect.definitions.values import MASK
 from jobauto_prefect.facade.gateway.policy.owners import Owner
 from jobauto_prefect.facade.gateway.routes import Route
 from jobauto_prefect.ledger.audit.trail import Actor, has_refusal, write_entry

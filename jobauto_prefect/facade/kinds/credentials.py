@@ -7,13 +7,13 @@ from pydantic import Field
 
 from jobauto_prefect.definitions import to_text
 from jobauto_prefect.definitions.kinds import KINDS
-from jobauto_prefect.definitions.mask import MASK
 from jobauto_prefect.definitions.records.credentials import (
     field_defaults,
     missing_fields,
     secret_keywords,
     value_faults,
 )
+from jobauto_prefect.definitions.values import MASK
 from jobauto_prefect.errors import Conflict, Fault, InvalidInput
 from jobauto_prefect.facade.answers import (
     JsonObject,

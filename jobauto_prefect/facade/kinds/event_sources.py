@@ -8,12 +8,12 @@ from pydantic import Field, WithJsonSchema, field_validator
 from pydantic.json_schema import JsonSchemaValue
 
 from jobauto_prefect.definitions.kinds import KINDS
-from jobauto_prefect.definitions.mask import MASK
 from jobauto_prefect.definitions.records.source_addresses import (
     ADDRESS_FIELDS,
     USUAL_PORTS,
     changed_address_fields,
 )
+from jobauto_prefect.definitions.values import MASK
 from jobauto_prefect.errors import Conflict, Fault, InvalidInput
 from jobauto_prefect.facade.answers import JsonObject, Labelled, serialize_fields
 from jobauto_prefect.facade.http.field_types import READ_INTEGER, UNSIGNED, Boolean, OrText

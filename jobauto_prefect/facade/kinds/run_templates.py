@@ -16,9 +16,9 @@ from jobauto_prefect.definitions import (
     to_text,
 )
 from jobauto_prefect.definitions.kinds import KINDS
-from jobauto_prefect.definitions.mask import MASK
 from jobauto_prefect.definitions.records.actions import Action, ActionMode
 from jobauto_prefect.definitions.records.value_rules import ValueRules
+from jobauto_prefect.definitions.values import MASK
 from jobauto_prefect.errors import Fault, Forbidden, InvalidInput
 from jobauto_prefect.facade.answers import (
     JsonObject,

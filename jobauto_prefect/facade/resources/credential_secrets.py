@@ -5,7 +5,7 @@ from typing import Any
 from fastapi import APIRouter, Request, Response
 from pydantic import Field
 
-from jobauto_prefect.definitions.mask import MASK
+from jobauto_prefect.definitions.values import MASK
 from jobauto_prefect.facade.answers import Answer
 from jobauto_prefect.facade.auth.identity import CurrentUser
 from jobauto_prefect.facade.http.operations import answered, operation

@@ -15,8 +15,8 @@ from pydantic import (
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema
 
-from jobauto_prefect.definitions.mask import MASK
 from jobauto_prefect.definitions.records.actions import Action, ActionMode
+from jobauto_prefect.definitions.values import MASK
 from jobauto_prefect.errors import Fault, InvalidInput
 from jobauto_prefect.facade.http.field_types import READ_INTEGER, OrText
 from jobauto_prefect.facade.http.requests import Body

@@ -6,9 +6,9 @@ from typing import Any
 
 from jobauto_prefect.definitions import Definition, VariableType, coerce, fits, to_text
 from jobauto_prefect.definitions.findings import child
-from jobauto_prefect.definitions.mask import MASK
 from jobauto_prefect.definitions.placeholders import MACRO
 from jobauto_prefect.definitions.records.value_rules import ValueRules
+from jobauto_prefect.definitions.values import MASK
 from jobauto_prefect.errors import Fault, InvalidInput
 from jobauto_prefect.ledger.secrets import SecretBox
 from jobauto_prefect.runtime.output.secret_forms import SHORTEST, is_too_short

@@ -9,8 +9,8 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import BaseModel, Field
 
 from jobauto_prefect.compiler import relative_of
-from jobauto_prefect.definitions.mask import MASK
 from jobauto_prefect.definitions.records.notices import Channel, Occasion
+from jobauto_prefect.definitions.values import MASK
 from jobauto_prefect.errors import Fault, InvalidInput
 from jobauto_prefect.facade.answers import (
     JsonObject,

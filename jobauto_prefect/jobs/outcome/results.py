@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID, uuid5
 
-from jobauto_prefect.compiler.tags import template_tags
+from jobauto_prefect.compiler.plan import template_tags
 from jobauto_prefect.definitions import ExitCode, Severity, parse_exit_codes
 from jobauto_prefect.errors import Conflict
 from jobauto_prefect.jobs.appearance import run_name

@@ -14,7 +14,7 @@ from sqlalchemy.orm import ORMExecuteState, Session, UOWTransaction
 from sqlalchemy.orm.attributes import get_history
 
 from jobauto_prefect.clock import Clock
-from jobauto_prefect.definitions.mask import MASK
+from jobauto_prefect.definitions.values import MASK
 from jobauto_prefect.ledger.base import Audited, LedgerSession
 from jobauto_prefect.ledger.records import (
     AuditEntry,

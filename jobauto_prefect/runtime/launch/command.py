@@ -10,7 +10,7 @@ import re
 import shlex
 from collections.abc import Callable
 
-from jobauto_prefect.definitions.mask import MASK
+from jobauto_prefect.definitions.values import MASK
 from jobauto_prefect.errors import Fault
 from jobauto_prefect.runtime.launch.environment import Environment, Value
 from jobauto_prefect.runtime.output.masking import Masker

@@ -13,9 +13,9 @@ from jobauto_prefect.definitions import (
     to_text,
 )
 from jobauto_prefect.definitions.environment_names import EnvironmentNames
-from jobauto_prefect.definitions.mask import MASK
 from jobauto_prefect.definitions.placeholders import MACRO
 from jobauto_prefect.definitions.storable import is_storable
+from jobauto_prefect.definitions.values import MASK
 from jobauto_prefect.runtime.output.masking import Masker
 
 

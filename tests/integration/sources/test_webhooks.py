@@ -19,7 +19,7 @@ from jobauto_prefect.ledger.opening import open_ledger
 from jobauto_prefect.ledger.records import Event, EventSource, Job, PendingAction
 from jobauto_prefect.ledger.store import Ledger
 from jobauto_prefect.settings import Settings
-from jobauto_prefect.sources import WebhookSender, http_post, webhooks
+from jobauto_prefect.sources import WebhookSender, sender, webhooks
 from tests.support.background_service import beside
 from tests.support.claims import claim_of, granted, report
 from tests.support.databases import both_databases
@@ -243,7 +243,7 @@ def test_a_receiver_that_hangs_keeps_nobody_waiting(
     other_hooks: Receiver,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(http_post, "ANSWER_SECONDS", 50.0)
+    monkeypatch.setattr(sender, "ANSWER_SECONDS", 50.0)
     hooks.hangs = threading.Event()
     body = {"id": template["id"], "success": {"WebHook": {"uri": other_hooks.url + "/"}}}
     rest.post("/runtemplate/", json=body).raise_for_status()

@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from jobauto_prefect.definitions import Backoff, attempts_of, retry_at, retry_wait
-from jobauto_prefect.definitions.records.retry import LONGEST
+from jobauto_prefect.definitions.records.policies import LONGEST
 
 ENDED = datetime(2024, 5, 15, 12, tzinfo=UTC)
 

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from jobauto_prefect.definitions.mask import MASK
+from jobauto_prefect.definitions.values import MASK
 from jobauto_prefect.runtime.output.masking import Masker, StreamMasker
 from jobauto_prefect.runtime.output.secret_forms import is_too_short
 

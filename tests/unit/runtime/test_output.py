@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jobauto_prefect.definitions.mask import MASK
+from jobauto_prefect.definitions.values import MASK
 from jobauto_prefect.runtime.output.lines import (
     END_BYTES,
     LONGEST_LINE,

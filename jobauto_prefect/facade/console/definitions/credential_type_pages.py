@@ -6,8 +6,8 @@ from typing import get_args
 from jobauto_prefect.console_addresses import CONSOLE
 from jobauto_prefect.definitions import pick_text, to_text
 from jobauto_prefect.definitions.kinds import KINDS
-from jobauto_prefect.definitions.mask import MASK
 from jobauto_prefect.definitions.records.credentials import is_secret
+from jobauto_prefect.definitions.values import MASK
 from jobauto_prefect.facade.console.records.declared import (
     COMPANY,
     OWNER,

@@ -7,7 +7,7 @@ from typing import Any
 from jobauto_prefect.console_addresses import CONSOLE
 from jobauto_prefect.definitions import ExitCode, Variable, parse, pick_text, to_text
 from jobauto_prefect.definitions.kinds import KINDS
-from jobauto_prefect.definitions.mask import MASK
+from jobauto_prefect.definitions.values import MASK
 from jobauto_prefect.facade.console.records.declared import (
     ACTIVE,
     BY_NAME,

@@ -6,7 +6,7 @@ from dataclasses import replace
 from jobauto_prefect.console_addresses import CONSOLE
 from jobauto_prefect.definitions.findings import child
 from jobauto_prefect.definitions.kinds import KINDS
-from jobauto_prefect.definitions.mask import MASK
+from jobauto_prefect.definitions.values import MASK
 from jobauto_prefect.facade.console.records.choices import read_names
 from jobauto_prefect.facade.console.records.declared import (
     ACTIVE,

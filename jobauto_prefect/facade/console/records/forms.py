@@ -19,7 +19,7 @@ from fastapi import Depends, HTTPException, Request
 
 from jobauto_prefect.definitions import to_text
 from jobauto_prefect.definitions.findings import child
-from jobauto_prefect.definitions.mask import MASK
+from jobauto_prefect.definitions.values import MASK
 from jobauto_prefect.facade.console.contract import ContractError, InputError
 from jobauto_prefect.facade.formats.html.page_language import Translator, tell
 from jobauto_prefect.facade.formats.html.scalars import is_picture

@@ -4,8 +4,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from jobauto_prefect.definitions.findings import child
-from jobauto_prefect.definitions.mask import MASK
 from jobauto_prefect.definitions.records.actions import Action, ActionMode
+from jobauto_prefect.definitions.values import MASK
 from jobauto_prefect.facade.console.records.choices import Choices
 from jobauto_prefect.facade.console.records.fields import choice_fields, with_empty_label
 from jobauto_prefect.facade.console.records.forms import (

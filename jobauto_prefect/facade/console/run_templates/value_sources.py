@@ -11,7 +11,7 @@ from jobauto_prefect.definitions import (
     default_value,
     to_text,
 )
-from jobauto_prefect.definitions.mask import MASK
+from jobauto_prefect.definitions.values import MASK
 from jobauto_prefect.facade.formats.html.page_language import Translator
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import httpx
 import pytest
 
-from jobauto_prefect.definitions.mask import MASK
+from jobauto_prefect.definitions.values import MASK
 from jobauto_prefect.ledger.store import Ledger
 from tests.support.console import form_fields, post
 from tests.support.console_records import Records, make_records, sign_in

@@ -1,3 +1,0 @@
-"""The text shown in place of a secret."""
-
-MASK = "********"
