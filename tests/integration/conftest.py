@@ -24,6 +24,7 @@ from tests.support.company_pair import CompanyPair, make_company_pair
 from tests.support.counting_proxy import counted
 from tests.support.databases import database, migrated_database, usual_kind
 from tests.support.homes import Home, InProcessHome
+from tests.support.job_records import JobRecords
 from tests.support.permission_table import make_company_records
 from tests.support.ports import free_port
 from tests.support.prefect_home import PrefectHome
@@ -177,6 +178,12 @@ def files(prepared_home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 def record_ids(rest: httpx.Client, ledger: Ledger) -> dict[str, int]:
     """One record of each kind, all of one company; nothing depends on any of them."""
     return make_company_records(rest, ledger)
+
+
+@pytest.fixture
+def jobs(rest: httpx.Client, ledger: Ledger) -> JobRecords:
+    """A company with a run template, for jobs and windows of it."""
+    return JobRecords(rest, ledger)
 
 
 @pytest.fixture

@@ -7,13 +7,25 @@ import pytest
 
 from jobauto_prefect.ledger.store import Ledger
 from tests.support.console import add_user, submit, visitor
-from tests.support.job_records import JobRecords
+from tests.support.console_records import Records, make_records, sign_in
 
 
 @pytest.fixture
-def records(rest: httpx.Client, ledger: Ledger) -> JobRecords:
-    """A company with a run template, for jobs and windows of it."""
-    return JobRecords(rest, ledger)
+def records(rest: httpx.Client, ledger: Ledger) -> Records:
+    """What the pages show: a record of each kind."""
+    return make_records(rest, ledger)
+
+
+@pytest.fixture
+def browser(facade_url: str, records: Records, ledger: Ledger) -> httpx.Client:
+    """Somebody who may everything."""
+    return sign_in(facade_url, ledger, "eva", "super_admin")
+
+
+@pytest.fixture
+def viewer(facade_url: str, records: Records, ledger: Ledger) -> httpx.Client:
+    """Somebody who may read what one company has."""
+    return sign_in(facade_url, ledger, "tom", "viewer", records.company)
 
 
 @pytest.fixture

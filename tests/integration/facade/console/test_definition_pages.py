@@ -9,25 +9,8 @@ from markupsafe import escape
 
 from jobauto_prefect.ledger.store import Ledger
 from tests.support.console import form_fields, links, post
-from tests.support.console_records import HOSTILE, Records, make_records, sign_in
+from tests.support.console_records import HOSTILE, Records, sign_in
 from tests.support.records import ok
-
-
-@pytest.fixture
-def records(rest: httpx.Client, ledger: Ledger) -> Records:
-    return make_records(rest, ledger)
-
-
-@pytest.fixture
-def browser(facade_url: str, records: Records, ledger: Ledger) -> httpx.Client:
-    """Somebody who may everything."""
-    return sign_in(facade_url, ledger, "eva", "super_admin")
-
-
-@pytest.fixture
-def viewer(facade_url: str, records: Records, ledger: Ledger) -> httpx.Client:
-    """Somebody who may read what one company has."""
-    return sign_in(facade_url, ledger, "tom", "viewer", records.company)
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ import pytest
 from jobauto_prefect.definitions.values import MASK
 from jobauto_prefect.ledger.store import Ledger
 from tests.support.console import form_fields, post
-from tests.support.console_records import Records, make_records, sign_in
+from tests.support.console_records import Records, sign_in
 from tests.support.definitions import PROBE
 from tests.support.records import ok
 from tests.support.secrets import secret
@@ -18,17 +18,6 @@ from tests.support.secrets import secret
 LIST = "/console/runtemplates"
 HOOK = "https://hooks.example.com/services/T1"
 KEY = secret("signed w1th this")
-
-
-@pytest.fixture
-def records(rest: httpx.Client, ledger: Ledger) -> Records:
-    return make_records(rest, ledger)
-
-
-@pytest.fixture
-def browser(facade_url: str, records: Records, ledger: Ledger) -> httpx.Client:
-    """Somebody who may everything."""
-    return sign_in(facade_url, ledger, "eva", "super_admin")
 
 
 @pytest.fixture

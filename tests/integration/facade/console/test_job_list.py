@@ -36,11 +36,11 @@ def _post_all(browser: httpx.Client, jobs: list[int], action: str, **fields: str
 
 
 def test_jobs_are_narrowed_by_what_the_address_says(
-    operator: httpx.Client, rest: httpx.Client, ledger: Ledger, records: JobRecords
+    operator: httpx.Client, rest: httpx.Client, ledger: Ledger, jobs: JobRecords
 ) -> None:
     globex = JobRecords(rest, ledger, "globex", "Statements")
-    failed = records.job()
-    old = records.job(end=records.now - timedelta(days=3))
+    failed = jobs.job()
+    old = jobs.job(end=jobs.now - timedelta(days=3))
     lost = globex.job(state="lost", severity=None, message="worker fell silent")
     running = globex.job(state="running")
 
@@ -51,7 +51,7 @@ def test_jobs_are_narrowed_by_what_the_address_says(
         failed,
     ]
     assert _listed(_page(operator, f"?company_id={globex.company}")) == [running, lost]
-    assert _listed(_page(operator, f"?runtemplate_id={records.template}")) == [old, failed]
+    assert _listed(_page(operator, f"?runtemplate_id={jobs.template}")) == [old, failed]
     assert _listed(_page(operator, "?runtemplate=STATE")) == [running, lost]
     assert _listed(_page(operator, "?runtemplate=e")) == [running, lost, old, failed]
     assert _listed(_page(operator, "?message=SILENT")) == [lost]
@@ -66,32 +66,32 @@ def test_jobs_are_narrowed_by_what_the_address_says(
 
 
 def test_one_run_template_is_told_by_its_name_and_can_be_let_go(
-    operator: httpx.Client, records: JobRecords
+    operator: httpx.Client, jobs: JobRecords
 ) -> None:
-    job = records.job()
-    page = _page(operator, f"?runtemplate_id={records.template}")
+    job = jobs.job()
+    page = _page(operator, f"?runtemplate_id={jobs.template}")
     chosen = re.findall(r'<select name="runtemplate_id">.*?</select>', page, re.DOTALL)
-    assert f'<option value="{records.template}" selected>Invoices</option>' in chosen[0]
+    assert f'<option value="{jobs.template}" selected>Invoices</option>' in chosen[0]
     assert _listed(_page(operator, "?runtemplate_id=acme/Invoices")) == [job]
     assert 'name="runtemplate_id"' not in _page(operator)
 
 
 def test_a_long_list_has_pages_and_orders_that_keep_the_filters(
-    operator: httpx.Client, records: JobRecords
+    operator: httpx.Client, jobs: JobRecords
 ) -> None:
-    jobs = [records.job() for _ in range(PAGE + 2)]
-    records.job(state="running")
+    ended = [jobs.job() for _ in range(PAGE + 2)]
+    jobs.job(state="running")
     page = _page(operator, "?state=failed,lost&order=-end")
     (following,) = re.findall(r'href="([^"]+)" rel="next"', page)
     rest_of_them = _listed(operator.get(html.unescape(following)).text)
-    assert sorted([*_listed(page), *rest_of_them]) == sorted(jobs)
+    assert sorted([*_listed(page), *rest_of_them]) == sorted(ended)
     (order,) = re.findall(r'aria-sort="descending"><a href="([^"]+)"', page)
     assert "state=failed,lost" in html.unescape(order)
     assert "order=end" in order
 
 
 def test_searches_of_ones_own_are_kept_and_forgotten(
-    operator: httpx.Client, records: JobRecords
+    operator: httpx.Client, jobs: JobRecords
 ) -> None:
     page = _page(operator, "?state=lost&order=id")
     assert 'name="query" value="state=lost&amp;order=id"' in page
@@ -113,7 +113,7 @@ def test_searches_of_ones_own_are_kept_and_forgotten(
     "query", ["javascript:alert(1)//\n", "state=lost\r\nX-A: b", "x" * 300, "a b", "ž"]
 )
 def test_a_search_is_a_query_and_nothing_else(
-    operator: httpx.Client, records: JobRecords, query: str
+    operator: httpx.Client, jobs: JobRecords, query: str
 ) -> None:
     answer = post(operator, "/console/jobs/searches/add", {"name": "mine", "query": query})
     assert answer.headers["Location"] == "/console/jobs"
@@ -121,16 +121,16 @@ def test_a_search_is_a_query_and_nothing_else(
 
 
 @pytest.mark.parametrize("cookie", ["", "!!!", "W1tdXQ", "WzFd", "bnVsbA", "W1siYSIsIjxiPiJdXQ"])
-def test_a_broken_cookie_is_none(operator: httpx.Client, records: JobRecords, cookie: str) -> None:
+def test_a_broken_cookie_is_none(operator: httpx.Client, jobs: JobRecords, cookie: str) -> None:
     operator.cookies.set("jobauto_searches", cookie)
     assert 'class="own"' not in _page(operator)
 
 
 def test_several_jobs_are_cancelled_and_each_result_is_told(
-    operator: httpx.Client, records: JobRecords, rest: httpx.Client
+    operator: httpx.Client, jobs: JobRecords, rest: httpx.Client
 ) -> None:
-    waiting = [records.job(state="scheduled") for _ in range(2)]
-    over = records.job()
+    waiting = [jobs.job(state="scheduled") for _ in range(2)]
+    over = jobs.job()
     answer = _post_all(
         operator, [*waiting, over, 999], "cancel", reason="a storm", back="state=scheduled"
     )
@@ -143,26 +143,24 @@ def test_several_jobs_are_cancelled_and_each_result_is_told(
 
 
 def test_several_jobs_are_retried_once_and_their_windows_excused(
-    operator: httpx.Client, records: JobRecords, rest: httpx.Client
+    operator: httpx.Client, jobs: JobRecords, rest: httpx.Client
 ) -> None:
-    task = records.task()
-    jobs = [records.job(task_id=task), records.job(), records.job(state="running")]
-    excused = _post_all(operator, jobs, "excuse", why="the bank was closed")
+    task = jobs.task()
+    listed = [jobs.job(task_id=task), jobs.job(), jobs.job(state="running")]
+    excused = _post_all(operator, listed, "excuse", why="the bank was closed")
     assert "Excused: 1 of 3" in excused.text
     assert rest.get(f"/task/{task}.json").json()["excuse"] == "the bank was closed"
-    assert "Started again: 2 of 3" in _post_all(operator, jobs, "retry").text
+    assert "Started again: 2 of 3" in _post_all(operator, listed, "retry").text
     # Sent again: the window has an attempt already, of the other the same job is told.
-    assert "Started again: 1 of 3" in _post_all(operator, jobs, "retry").text
+    assert "Started again: 1 of 3" in _post_all(operator, listed, "retry").text
     assert len(rest.get("/jobs.json").json()) == 5
     assert _post_all(operator, [], "retry").status_code == 400
-    assert _post_all(operator, jobs, "delete").status_code == 400
+    assert _post_all(operator, listed, "delete").status_code == 400
 
 
-def test_a_viewer_has_nothing_to_select(
-    facade_url: str, ledger: Ledger, records: JobRecords
-) -> None:
-    records.add_member("vera", "viewer")
-    waiting = records.job(state="scheduled")
+def test_a_viewer_has_nothing_to_select(facade_url: str, ledger: Ledger, jobs: JobRecords) -> None:
+    jobs.add_member("vera", "viewer")
+    waiting = jobs.job(state="scheduled")
     with visitor(facade_url) as browser:
         submit(browser, "vera")
         page = _page(browser)
@@ -173,18 +171,18 @@ def test_a_viewer_has_nothing_to_select(
         assert "Cancelled: 0 of 1" in refused.text
 
 
-def test_it_is_in_the_language_of_the_visitor(operator: httpx.Client, records: JobRecords) -> None:
-    records.job(message=HOSTILE)
+def test_it_is_in_the_language_of_the_visitor(operator: httpx.Client, jobs: JobRecords) -> None:
+    jobs.job(message=HOSTILE)
     page = operator.get("/console/jobs", headers={"Accept-Language": "cs"}).text
     for text in ("Selhání od včerejška", "Vybrané úlohy", "selhání, kritické", "Uložená hledání"):
         assert text in page
     assert "<script" not in page
 
 
-def test_the_start_page_leads_to_these_lists(operator: httpx.Client, records: JobRecords) -> None:
-    job = records.job()
-    lost = records.job(state="lost", severity=None)
-    records.job(state="warning", severity="warning", end=records.now - timedelta(days=4))
+def test_the_start_page_leads_to_these_lists(operator: httpx.Client, jobs: JobRecords) -> None:
+    job = jobs.job()
+    lost = jobs.job(state="lost", severity=None)
+    jobs.job(state="warning", severity="warning", end=jobs.now - timedelta(days=4))
     addresses = links(operator.get("/").text)
     assert f"/console/jobs/{job}" in addresses
     address = "/console/jobs?state=failed,lost,blocked&since=yesterday&order=-end"

@@ -30,9 +30,9 @@ def _numbers(page: str) -> list[int]:
 
 
 def test_it_tells_what_a_job_is_with_names_and_its_state_once(
-    operator: httpx.Client, records: JobRecords
+    operator: httpx.Client, jobs: JobRecords
 ) -> None:
-    job = records.job(env={"COUNT": "4", "PASSWORD": "********"}, worker="vm1", note="by hand")
+    job = jobs.job(env={"COUNT": "4", "PASSWORD": "********"}, worker="vm1", note="by hand")
     page = _page(operator, job)
     for text in (
         "<h1>Invoices</h1>",
@@ -52,11 +52,11 @@ def test_it_tells_what_a_job_is_with_names_and_its_state_once(
     assert re.search(r"\b[12] min ago", page)
     assert page.count("failed") == 1
     assert "htmx.js" not in page
-    assert {f"/console/runtemplates/{records.template}", f"/api/v1/job/{job}.html"} <= links(page)
+    assert {f"/console/runtemplates/{jobs.template}", f"/api/v1/job/{job}.html"} <= links(page)
 
 
-def test_it_is_in_the_language_of_the_visitor(operator: httpx.Client, records: JobRecords) -> None:
-    page = operator.get(f"/console/jobs/{records.job()}", headers={"Accept-Language": "cs"}).text
+def test_it_is_in_the_language_of_the_visitor(operator: httpx.Client, jobs: JobRecords) -> None:
+    page = operator.get(f"/console/jobs/{jobs.job()}", headers={"Accept-Language": "cs"}).text
     for text in ("selhání, kritické", "Spustit znovu", "Příkaz a hodnoty", "před 60 s", "Výstup"):
         assert text in page or text == "před 60 s", text
     assert "Run again" not in page
@@ -78,11 +78,11 @@ def test_names_and_output_are_texts_and_nothing_else(
 
 
 def test_the_log_has_colours_and_tells_standard_error(
-    operator: httpx.Client, records: JobRecords
+    operator: httpx.Client, jobs: JobRecords
 ) -> None:
-    job = records.job()
-    records.lines(job, "all is \x1b[1;32mwell\x1b[0m", "50 %\r100 %", "bell\x07 and \x1b[2Knull")
-    records.lines(job, "not \x1b[41mhere", stream="stderr", first=4)
+    job = jobs.job()
+    jobs.lines(job, "all is \x1b[1;32mwell\x1b[0m", "50 %\r100 %", "bell\x07 and \x1b[2Knull")
+    jobs.lines(job, "not \x1b[41mhere", stream="stderr", first=4)
     page = _page(operator, job)
     assert '<span class="f2 bold">well</span>' in page
     assert ">100 %</span>" in page
@@ -95,11 +95,11 @@ def test_the_log_has_colours_and_tells_standard_error(
 
 
 def test_lines_of_the_service_s_own_stand_among_the_others(
-    operator: httpx.Client, records: JobRecords
+    operator: httpx.Client, jobs: JobRecords
 ) -> None:
-    job = records.job()
-    records.lines(job, "theirs")
-    with records.ledger.writing(SERVICE) as session:
+    job = jobs.job()
+    jobs.lines(job, "theirs")
+    with jobs.ledger.writing(SERVICE) as session:
         add_notice(session, job, "its flow run is gone from Prefect")
     page = _page(operator, job)
     assert _numbers(page) == [1, 2]
@@ -108,11 +108,11 @@ def test_lines_of_the_service_s_own_stand_among_the_others(
 
 
 def test_of_a_long_log_the_end_is_shown_and_earlier_lines_are_a_link_away(
-    operator: httpx.Client, records: JobRecords
+    operator: httpx.Client, jobs: JobRecords
 ) -> None:
-    job = records.job()
+    job = jobs.job()
     last = 2 * PAGE_LINES + 5
-    records.lines(job, *(f"line {number}" for number in range(1, last + 1)))
+    jobs.lines(job, *(f"line {number}" for number in range(1, last + 1)))
     page = _page(operator, job)
     assert _numbers(page) == list(range(last - PAGE_LINES + 1, last + 1))
     (earlier,) = re.findall(r'href="([^"]+)">Earlier lines', page)
@@ -129,10 +129,10 @@ def test_of_a_long_log_the_end_is_shown_and_earlier_lines_are_a_link_away(
 
 
 def test_lines_with_a_text_are_looked_for_in_the_whole_log(
-    operator: httpx.Client, records: JobRecords
+    operator: httpx.Client, jobs: JobRecords
 ) -> None:
-    job = records.job()
-    records.lines(job, *("Disk FULL" if number == 7 else "fine" for number in range(1, 2000)))
+    job = jobs.job()
+    jobs.lines(job, *("Disk FULL" if number == 7 else "fine" for number in range(1, 2000)))
     page = _page(operator, job, find="disk full")
     assert _numbers(page) == [7]
     assert "<mark>Disk FULL</mark>" in page
@@ -142,10 +142,10 @@ def test_lines_with_a_text_are_looked_for_in_the_whole_log(
 
 
 def test_a_log_shows_hidden_characters_as_codes_and_its_download_keeps_them(
-    operator: httpx.Client, records: JobRecords
+    operator: httpx.Client, jobs: JobRecords
 ) -> None:
-    job = records.job(state="running")
-    records.lines(job, "open in\u202eseciov", "\x1b[32m\u2066ok\x1b[0m\u200b")
+    job = jobs.job(state="running")
+    jobs.lines(job, "open in\u202eseciov", "\x1b[32m\u2066ok\x1b[0m\u200b")
     for page in (
         _page(operator, job),
         _page(operator, job, find="in\u202es"),
@@ -164,14 +164,14 @@ def _next_address(page: str) -> str:
 
 
 def test_a_page_of_a_running_job_follows_its_log(
-    operator: httpx.Client, records: JobRecords, rest: httpx.Client
+    operator: httpx.Client, jobs: JobRecords, rest: httpx.Client
 ) -> None:
-    job = records.job(state="running")
-    records.lines(job, "one", "two")
+    job = jobs.job(state="running")
+    jobs.lines(job, "one", "two")
     page = _page(operator, job)
     assert "/console/static/htmx.js" in page
     address = _next_address(page)
-    records.lines(job, "three", first=3)
+    jobs.lines(job, "three", first=3)
     answer = operator.get(address)
     assert _numbers(answer.text) == [3]
     assert "<html" not in answer.text
@@ -180,20 +180,20 @@ def test_a_page_of_a_running_job_follows_its_log(
 
 
 def test_a_page_that_follows_loads_anew_once_its_job_is_in_another_state(
-    operator: httpx.Client, records: JobRecords
+    operator: httpx.Client, jobs: JobRecords
 ) -> None:
-    job = records.job(state="running")
+    job = jobs.job(state="running")
     address = _next_address(_page(operator, job)).replace("state=running", "state=scheduled")
     assert operator.get(address).headers["HX-Refresh"] == "true"
 
 
 def test_a_page_that_follows_never_grows_without_end(
-    operator: httpx.Client, records: JobRecords
+    operator: httpx.Client, jobs: JobRecords
 ) -> None:
-    job = records.job(state="running")
-    records.lines(job, "one")
+    job = jobs.job(state="running")
+    jobs.lines(job, "one")
     address = _next_address(_page(operator, job))
-    records.lines(job, *(f"line {number}" for number in range(PAGE_LINES + 1)), first=2)
+    jobs.lines(job, *(f"line {number}" for number in range(PAGE_LINES + 1)), first=2)
     answer = operator.get(address)
     assert len(_numbers(answer.text)) == PAGE_LINES
     assert (answer.headers["HX-Retarget"], answer.headers["HX-Reswap"]) == ("#lines", "innerHTML")
@@ -204,14 +204,14 @@ def test_a_page_that_follows_never_grows_without_end(
 
 
 def test_files_are_previewed_and_saved_and_never_run(
-    operator: httpx.Client, records: JobRecords
+    operator: httpx.Client, jobs: JobRecords
 ) -> None:
-    job = records.job()
-    result = records.artifact(job, "out/result.json", b'{"rows": 7, "file": "a.csv"}', "text/x")
-    records.artifact(job, "notes.md", b"# Title\n\nsome **strong** words ![x](https://e.x/y)", "x")
-    records.artifact(job, "deep.json", b'{"a": {"b": 1}}', "application/json")
-    picture = records.artifact(job, "chart.png", PNG, "image/png")
-    drawing = records.artifact(job, "logo.svg", b"<svg onload='alert(1)'/>", "image/svg+xml")
+    job = jobs.job()
+    result = jobs.artifact(job, "out/result.json", b'{"rows": 7, "file": "a.csv"}', "text/x")
+    jobs.artifact(job, "notes.md", b"# Title\n\nsome **strong** words ![x](https://e.x/y)", "x")
+    jobs.artifact(job, "deep.json", b'{"a": {"b": 1}}', "application/json")
+    picture = jobs.artifact(job, "chart.png", PNG, "image/png")
+    drawing = jobs.artifact(job, "logo.svg", b"<svg onload='alert(1)'/>", "image/svg+xml")
     page = _page(operator, job)
     assert '<th scope="row">rows</th><td>7</td>' in page
     assert "<strong>strong</strong>" in page
@@ -232,25 +232,25 @@ def test_files_are_previewed_and_saved_and_never_run(
 
 
 def test_attempts_for_a_window_and_runs_of_the_same_job_are_told(
-    operator: httpx.Client, records: JobRecords
+    operator: httpx.Client, jobs: JobRecords
 ) -> None:
-    task = records.task()
-    first = records.job(task_id=task)
-    second = records.job(task_id=task, attempt=2, state="lost", severity=None, message="silent")
+    task = jobs.task()
+    first = jobs.job(task_id=task)
+    second = jobs.job(task_id=task, attempt=2, state="lost", severity=None, message="silent")
     page = _page(operator, second)
     assert f"/console/jobs/{first}" in links(page)
     assert f"/console/tasks/{task}" in links(page)
     assert "attempt 2" in page
-    alone = records.job()
-    again = records.job(retry_of=alone, attempt=2)
+    alone = jobs.job()
+    again = jobs.job(retry_of=alone, attempt=2)
     assert f"/console/jobs/{alone}" in links(_page(operator, again))
     assert f"/console/jobs/{again}" in links(_page(operator, alone))
 
 
 def test_a_waiting_job_is_cancelled_with_a_reason(
-    operator: httpx.Client, records: JobRecords, rest: httpx.Client
+    operator: httpx.Client, jobs: JobRecords, rest: httpx.Client
 ) -> None:
-    job = records.job(state="scheduled")
+    job = jobs.job(state="scheduled")
     assert "Cancel the job" in _page(operator, job)
     answer = post(operator, f"/console/jobs/{job}/cancel", {"reason": "a wrong day"})
     assert (answer.status_code, answer.headers["Location"]) == (
@@ -267,9 +267,9 @@ def test_a_waiting_job_is_cancelled_with_a_reason(
 
 
 def test_a_job_is_run_again_once_however_often_the_form_is_sent(
-    operator: httpx.Client, records: JobRecords, rest: httpx.Client
+    operator: httpx.Client, jobs: JobRecords, rest: httpx.Client
 ) -> None:
-    job = records.job()
+    job = jobs.job()
     (key,) = re.findall(r'name="key" value="(\w+)"', _page(operator, job))
     sent = [post(operator, f"/console/jobs/{job}/retry", {"key": key}) for _ in range(2)]
     assert {answer.status_code for answer in sent} == {303}
@@ -279,10 +279,10 @@ def test_a_job_is_run_again_once_however_often_the_form_is_sent(
 
 
 def test_the_window_of_a_job_is_retried_and_excused(
-    operator: httpx.Client, records: JobRecords, rest: httpx.Client
+    operator: httpx.Client, jobs: JobRecords, rest: httpx.Client
 ) -> None:
-    task = records.task()
-    job = records.job(task_id=task)
+    task = jobs.task()
+    job = jobs.job(task_id=task)
     page = _page(operator, job)
     assert "Retry" in page
     assert "Run again" not in page
@@ -300,23 +300,23 @@ def test_the_window_of_a_job_is_retried_and_excused(
 
 
 def test_a_fulfilled_window_is_left_alone_when_its_job_is_run_again(
-    operator: httpx.Client, records: JobRecords, rest: httpx.Client
+    operator: httpx.Client, jobs: JobRecords, rest: httpx.Client
 ) -> None:
-    task = records.task(state="fulfilled", window_start=records.now - timedelta(hours=5))
-    job = records.job(task_id=task, state="succeeded", severity="success", exitcode=0)
+    task = jobs.task(state="fulfilled", window_start=jobs.now - timedelta(hours=5))
+    job = jobs.job(task_id=task, state="succeeded", severity="success", exitcode=0)
     assert "Run again" in _page(operator, job)
     answer = post(operator, f"/console/jobs/{job}/retry", {"key": "k2"})
     new_job = int(re.findall(r"\d+", answer.headers["Location"])[0])
     made = rest.get(f"/job/{new_job}.json").json()
-    assert (made["runtemplate_id"], made["task_id"]) == (records.template, None)
+    assert (made["runtemplate_id"], made["task_id"]) == (jobs.template, None)
 
 
 def test_a_viewer_sees_no_button_that_would_be_refused(
-    facade_url: str, ledger: Ledger, records: JobRecords
+    facade_url: str, ledger: Ledger, jobs: JobRecords
 ) -> None:
-    records.add_member("vera", "viewer")
-    running = records.job(state="running")
-    failed = records.job(task_id=records.task())
+    jobs.add_member("vera", "viewer")
+    running = jobs.job(state="running")
+    failed = jobs.job(task_id=jobs.task())
     with visitor(facade_url) as browser:
         submit(browser, "vera")
         for job in (running, failed):
@@ -330,12 +330,12 @@ def test_a_viewer_sees_no_button_that_would_be_refused(
 
 
 def test_another_company_s_jobs_logs_and_files_are_not_there(
-    facade_url: str, ledger: Ledger, rest: httpx.Client, records: JobRecords
+    facade_url: str, ledger: Ledger, rest: httpx.Client, jobs: JobRecords
 ) -> None:
     JobRecords(rest, ledger, "globex").add_member("gina", "admin")
-    job = records.job()
-    records.lines(job, "private")
-    artifact = records.artifact(job, "a.txt", b"private", "text/plain")
+    job = jobs.job()
+    jobs.lines(job, "private")
+    artifact = jobs.artifact(job, "a.txt", b"private", "text/plain")
     with visitor(facade_url) as browser:
         submit(browser, "gina")
         for path in (f"jobs/{job}", f"jobs/{job}/log", f"jobs/{job}/log.txt"):
@@ -345,10 +345,10 @@ def test_another_company_s_jobs_logs_and_files_are_not_there(
 
 @pytest.mark.parametrize("before", ["x", "-1", "0", str(2**31), "9" * 30])
 def test_a_number_that_no_line_has_shows_the_end(
-    operator: httpx.Client, records: JobRecords, before: str
+    operator: httpx.Client, jobs: JobRecords, before: str
 ) -> None:
-    job = records.job()
-    records.lines(job, "the only line")
+    job = jobs.job()
+    jobs.lines(job, "the only line")
     assert _numbers(_page(operator, job, before=before)) == [1]
 
 
@@ -359,16 +359,16 @@ def test_nobody_is_asked_to_sign_in(facade_url: str, ledger: Ledger) -> None:
 
 
 def test_files_that_are_costly_to_lay_out_do_not_stop_the_event_loop(
-    operator: httpx.Client, records: JobRecords, slow_callbacks: Callable[[], list[str]]
+    operator: httpx.Client, jobs: JobRecords, slow_callbacks: Callable[[], list[str]]
 ) -> None:
-    job = records.job()
+    job = jobs.job()
     table, heading = b"|" * 200 + b"\n" + b"|-" * 199 + b"|\n" + b"|\n" * 50, b"# Heading\n"
-    records.artifact(job, "0.md", b"# Laid *out*\n\na|b\n-|-\n1|2\n", "text/markdown")
-    records.artifact(job, "1.md", table * (MAX_MARKDOWN // len(table) - 1), "text/markdown")
+    jobs.artifact(job, "0.md", b"# Laid *out*\n\na|b\n-|-\n1|2\n", "text/markdown")
+    jobs.artifact(job, "1.md", table * (MAX_MARKDOWN // len(table) - 1), "text/markdown")
     for number in range(2, 5):
         content = heading * (MAX_PREVIEWED // len(heading))
-        records.artifact(job, f"{number}.md", content, "text/markdown")
-        records.artifact(job, f"{number}.json", b"[" + b"[]," * 20_000 + b"0]", "application/json")
+        jobs.artifact(job, f"{number}.md", content, "text/markdown")
+        jobs.artifact(job, f"{number}.json", b"[" + b"[]," * 20_000 + b"0]", "application/json")
     page = _page(operator, job)
     assert "<em>out</em>" in page
     assert page.count("<th>") == 2
@@ -377,9 +377,9 @@ def test_files_that_are_costly_to_lay_out_do_not_stop_the_event_loop(
 
 
 def test_a_log_of_many_colours_does_not_stop_the_event_loop(
-    operator: httpx.Client, records: JobRecords, slow_callbacks: Callable[[], list[str]]
+    operator: httpx.Client, jobs: JobRecords, slow_callbacks: Callable[[], list[str]]
 ) -> None:
-    job = records.job()
-    records.lines(job, *["\x1b[31ma\x1b[32mb" * 16] * PAGE_LINES)
+    job = jobs.job()
+    jobs.lines(job, *["\x1b[31ma\x1b[32mb" * 16] * PAGE_LINES)
     assert _page(operator, job).count("<span class") > 15_000
     assert slow_callbacks() == []

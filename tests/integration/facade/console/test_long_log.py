@@ -34,11 +34,11 @@ def ledger_settings(ledger_settings: Settings) -> Settings:
 
 
 @pytest.fixture
-def job(records: JobRecords) -> int:
+def job(jobs: JobRecords) -> int:
     """A job that runs and has written this much; each ten-thousandth line can be looked for."""
-    job = records.job(state="running")
-    records.long_output(job, LINES, f":seq \x1b[32mrow\x1b[0m {'x' * 60} hay")
-    with records.ledger.writing(SERVICE) as session:
+    job = jobs.job(state="running")
+    jobs.long_output(job, LINES, f":seq \x1b[32mrow\x1b[0m {'x' * 60} hay")
+    with jobs.ledger.writing(SERVICE) as session:
         of_job = (OutputLine.job_id == job, OutputLine.seq % 10_000 == 0)
         marked = func.replace(OutputLine.text, "hay", NEEDLE)
         session.execute(update(OutputLine).where(*of_job).values(text=marked))
@@ -80,11 +80,11 @@ def test_each_page_of_a_long_log_has_a_part_of_it(operator: httpx.Client, job: i
 
 
 def test_a_page_follows_a_long_log_by_what_is_new(
-    operator: httpx.Client, records: JobRecords, job: int
+    operator: httpx.Client, jobs: JobRecords, job: int
 ) -> None:
     page, _ = _read(operator, f"/console/jobs/{job}")
     (following,) = re.findall(r'hx-get="([^"]+)"', page)
-    records.lines(job, "one more", first=LINES + 1)
+    jobs.lines(job, "one more", first=LINES + 1)
     _, numbers = _read(operator, html.unescape(following))
     assert numbers == [LINES + 1]
     # Somebody who was away for long gets the end, not all that was written meanwhile.
@@ -97,10 +97,10 @@ def test_a_page_follows_a_long_log_by_what_is_new(
     assert (len(numbers), numbers[-1]) == (PAGE_LINES, LINES + 1)
 
 
-def test_of_long_lines_a_page_has_fewer(operator: httpx.Client, records: JobRecords) -> None:
-    job = records.job()
+def test_of_long_lines_a_page_has_fewer(operator: httpx.Client, jobs: JobRecords) -> None:
+    job = jobs.job()
     last = 2 * PAGE_CHARACTERS // MAX_LINE
-    records.lines(job, *(f"{number} {'y' * 2 * MAX_LINE} end" for number in range(1, last + 1)))
+    jobs.lines(job, *(f"{number} {'y' * 2 * MAX_LINE} end" for number in range(1, last + 1)))
     page, numbers = _read(operator, f"/console/jobs/{job}", MAX_LINE)
     assert len(page) < PAGE_CHARACTERS + FRAME + len(numbers) * MARKUP
     assert numbers[-1] == last
@@ -115,7 +115,7 @@ def test_of_long_lines_a_page_has_fewer(operator: httpx.Client, records: JobReco
 
 
 def test_of_lines_in_many_colours_a_page_has_fewer(
-    operator: httpx.Client, records: JobRecords, monkeypatch: pytest.MonkeyPatch
+    operator: httpx.Client, jobs: JobRecords, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     read: list[str] = []  # each takes long
 
@@ -125,9 +125,9 @@ def test_of_lines_in_many_colours_a_page_has_fewer(
             return super().parts_of(line, sought)
 
     monkeypatch.setattr(log_section, "TerminalText", CountingText)
-    job = records.job()
+    job = jobs.job()
     rainbow = "".join(f"\x1b[{31 + number % 6}mz" for number in range(MAX_LINE))
-    records.lines(job, *[rainbow] * 100)
+    jobs.lines(job, *[rainbow] * 100)
     page, numbers = _read(operator, f"/console/jobs/{job}", MAX_LINE * (PART_MARKUP + 1))
     assert len(page) < PAGE_CHARACTERS + FRAME
     assert 1 <= len(numbers) == len(read) < 100

@@ -10,7 +10,7 @@ from markupsafe import escape
 from jobauto_prefect.facade.console.notifications import NOTIFICATIONS
 from jobauto_prefect.ledger.store import Ledger
 from tests.support.console import add_user, form_fields, links, post, post_file
-from tests.support.console_records import HOSTILE, Records, make_records, sign_in
+from tests.support.console_records import HOSTILE, Records
 from tests.support.records import BANK_PIN, ok
 from tests.support.secrets import SECRET, secret
 
@@ -21,23 +21,6 @@ LOGO = bytes.fromhex(
 """A picture of one point."""
 
 NEW_PIN = secret("n3w-p1n")
-
-
-@pytest.fixture
-def records(rest: httpx.Client, ledger: Ledger) -> Records:
-    return make_records(rest, ledger)
-
-
-@pytest.fixture
-def browser(facade_url: str, records: Records, ledger: Ledger) -> httpx.Client:
-    """Somebody who may everything."""
-    return sign_in(facade_url, ledger, "eva", "super_admin")
-
-
-@pytest.fixture
-def viewer(facade_url: str, records: Records, ledger: Ledger) -> httpx.Client:
-    """Somebody who may read what one company has."""
-    return sign_in(facade_url, ledger, "tom", "viewer", records.company)
 
 
 def _pages(records: Records) -> list[str]:

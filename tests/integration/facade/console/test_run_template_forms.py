@@ -11,22 +11,11 @@ from sqlalchemy import select
 from jobauto_prefect.ledger.records import Job
 from jobauto_prefect.ledger.store import Ledger
 from tests.support.console import form_fields, post
-from tests.support.console_records import Records, make_records, sign_in
+from tests.support.console_records import Records, sign_in
 from tests.support.secrets import SECRET, secret
 
 LIST = "/console/runtemplates"
 NEW_SECRET = secret("another s3cret")
-
-
-@pytest.fixture
-def records(rest: httpx.Client, ledger: Ledger) -> Records:
-    return make_records(rest, ledger)
-
-
-@pytest.fixture
-def browser(facade_url: str, records: Records, ledger: Ledger) -> httpx.Client:
-    """Somebody who may everything."""
-    return sign_in(facade_url, ledger, "eva", "super_admin")
 
 
 def _overrides(ledger: Ledger) -> dict[str, Any]:

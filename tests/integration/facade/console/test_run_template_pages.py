@@ -9,30 +9,13 @@ from sqlalchemy import insert, select
 from jobauto_prefect.ledger.records import Company, RunTemplate
 from jobauto_prefect.ledger.store import Ledger
 from tests.support.console import links, post
-from tests.support.console_records import HOSTILE, Records, make_records, sign_in
+from tests.support.console_records import HOSTILE, Records
 from tests.support.records import BANK_PIN
 from tests.support.secrets import SECRET
 
 LIST = "/console/runtemplates"
 MANY = 1200
 """More than the contract gives at a time."""
-
-
-@pytest.fixture
-def records(rest: httpx.Client, ledger: Ledger) -> Records:
-    return make_records(rest, ledger)
-
-
-@pytest.fixture
-def browser(facade_url: str, records: Records, ledger: Ledger) -> httpx.Client:
-    """Somebody who may everything."""
-    return sign_in(facade_url, ledger, "eva", "super_admin")
-
-
-@pytest.fixture
-def viewer(facade_url: str, records: Records, ledger: Ledger) -> httpx.Client:
-    """Somebody who may read what one company has."""
-    return sign_in(facade_url, ledger, "tom", "viewer", records.company)
 
 
 def _names(page: str) -> set[str]:

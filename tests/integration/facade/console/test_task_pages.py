@@ -22,13 +22,13 @@ def _listed(page: str) -> set[str]:
 
 
 def test_tasks_are_listed_with_their_company_and_narrowed(
-    operator: httpx.Client, rest: httpx.Client, ledger: Ledger, records: JobRecords
+    operator: httpx.Client, rest: httpx.Client, ledger: Ledger, jobs: JobRecords
 ) -> None:
     globex = JobRecords(rest, ledger, "globex", HOSTILE)
-    failed = f"/console/tasks/{records.task()}"
+    failed = f"/console/tasks/{jobs.task()}"
     missed = f"/console/tasks/{globex.task(state='missed', message=HOSTILE)}"
     early = datetime(2026, 3, 1, 1, tzinfo=UTC)
-    done = f"/console/tasks/{records.task(state='fulfilled', window_start=early)}"
+    done = f"/console/tasks/{jobs.task(state='fulfilled', window_start=early)}"
 
     page = _page(operator, "")
     assert _listed(page) == {failed, missed, done}
@@ -37,9 +37,9 @@ def test_tasks_are_listed_with_their_company_and_narrowed(
     assert "<script" not in page
     assert _listed(_page(operator, "?state=failed,missed")) == {failed, missed}
     assert _listed(_page(operator, f"?company_id={globex.company}")) == {missed}
-    assert _listed(_page(operator, f"?runtemplate_id={records.template}")) == {failed, done}
+    assert _listed(_page(operator, f"?runtemplate_id={jobs.template}")) == {failed, done}
     assert _listed(_page(operator, "?runtemplate=INVO")) == {failed, done}
-    assert ">Only this one<" in _page(operator, f"?runtemplate_id={records.template}")
+    assert ">Only this one<" in _page(operator, f"?runtemplate_id={jobs.template}")
     assert _listed(_page(operator, "?from=2026-03-01&to=2026-03-02")) == {done}
     czech = operator.get("/console/tasks", headers={"Accept-Language": "cs"}).text
     assert "1. 3. 2026 01:00 \N{EN DASH} 02:00" in czech
@@ -47,12 +47,12 @@ def test_tasks_are_listed_with_their_company_and_narrowed(
 
 
 def test_a_task_is_retried_and_excused_from_its_page(
-    operator: httpx.Client, records: JobRecords, rest: httpx.Client
+    operator: httpx.Client, jobs: JobRecords, rest: httpx.Client
 ) -> None:
-    task = records.task()
-    job = records.job(task_id=task, message=HOSTILE)
+    task = jobs.task()
+    job = jobs.job(task_id=task, message=HOSTILE)
     page = _page(operator, f"/{task}")
-    assert {f"/console/jobs/{job}", f"/console/runtemplates/{records.template}"} <= links(page)
+    assert {f"/console/jobs/{job}", f"/console/runtemplates/{jobs.template}"} <= links(page)
     assert '<span class="badge bad">failed</span>' in page
     assert "<script" not in page
     refused = post(operator, f"/console/tasks/{task}/excuse", {"why": ""})
@@ -69,10 +69,10 @@ def test_a_task_is_retried_and_excused_from_its_page(
 
 
 def test_a_viewer_sees_no_button_of_a_task(
-    facade_url: str, ledger: Ledger, records: JobRecords
+    facade_url: str, ledger: Ledger, jobs: JobRecords
 ) -> None:
-    records.add_member("vera", "viewer")
-    task = records.task()
+    jobs.add_member("vera", "viewer")
+    task = jobs.task()
     with visitor(facade_url) as browser:
         submit(browser, "vera")
         page = _page(browser, f"/{task}")
@@ -82,14 +82,14 @@ def test_a_viewer_sees_no_button_of_a_task(
 
 
 def test_a_month_of_windows_is_counted_by_day(
-    operator: httpx.Client, rest: httpx.Client, ledger: Ledger, records: JobRecords
+    operator: httpx.Client, rest: httpx.Client, ledger: Ledger, jobs: JobRecords
 ) -> None:
     globex = JobRecords(rest, ledger, "globex", "Statements")
     begin = datetime(2026, 3, 10, tzinfo=UTC)
     for hour in range(3):
-        records.task(state="fulfilled", window_start=begin + timedelta(hours=hour))
-    missed = records.task(state="missed", window_start=begin + timedelta(hours=23, minutes=59))
-    records.task(excuse="closed", excused_by="x", window_start=begin + timedelta(hours=5))
+        jobs.task(state="fulfilled", window_start=begin + timedelta(hours=hour))
+    missed = jobs.task(state="missed", window_start=begin + timedelta(hours=23, minutes=59))
+    jobs.task(excuse="closed", excused_by="x", window_start=begin + timedelta(hours=5))
     globex.task(state="open", window_start=begin + timedelta(days=1))
 
     page = _page(operator, "/calendar?month=2026-03")
@@ -101,7 +101,7 @@ def test_a_month_of_windows_is_counted_by_day(
     of_globex = _page(operator, f"/calendar?month=2026-03&company={globex.company}")
     assert "1 owed" in of_globex
     assert "fulfilled" not in re.findall(r"<tbody>.*</tbody>", of_globex, re.DOTALL)[0]
-    of_template = _page(operator, f"/calendar?month=2026-03&template={records.template}")
+    of_template = _page(operator, f"/calendar?month=2026-03&template={jobs.template}")
     assert "1 owed" not in of_template
     assert "No window begins in this month." in _page(operator, "/calendar?month=2026-04")
     for month in ("", "x", "2026-13", "1999-01", "٢٠٢٦-٠٣"):
@@ -109,12 +109,12 @@ def test_a_month_of_windows_is_counted_by_day(
 
 
 def test_what_is_ahead_is_in_the_calendar(
-    operator: httpx.Client, records: JobRecords, rest: httpx.Client
+    operator: httpx.Client, jobs: JobRecords, rest: httpx.Client
 ) -> None:
     changed = {"interv": "d", "active": True}
-    assert rest.post(f"/runtemplate/{records.template}.json", json=changed).is_success
-    following = (records.now.replace(day=1) + timedelta(days=32)).strftime("%Y-%m")
-    page = _page(operator, f"/calendar?month={following}&template={records.template}")
+    assert rest.post(f"/runtemplate/{jobs.template}.json", json=changed).is_success
+    following = (jobs.now.replace(day=1) + timedelta(days=32)).strftime("%Y-%m")
+    page = _page(operator, f"/calendar?month={following}&template={jobs.template}")
     assert page.count("1 planned") >= 28
     czech = operator.get(
         f"/console/tasks/calendar?month={following}", headers={"Accept-Language": "cs"}
@@ -123,12 +123,12 @@ def test_what_is_ahead_is_in_the_calendar(
 
 
 def test_a_member_counts_the_windows_of_their_company_alone(
-    facade_url: str, ledger: Ledger, rest: httpx.Client, records: JobRecords
+    facade_url: str, ledger: Ledger, rest: httpx.Client, jobs: JobRecords
 ) -> None:
     globex = JobRecords(rest, ledger, "globex", "Statements")
     globex.add_member("gina", "admin")
     begin = datetime(2026, 3, 10, tzinfo=UTC)
-    mine, other = globex.task(window_start=begin), records.task(window_start=begin)
+    mine, other = globex.task(window_start=begin), jobs.task(window_start=begin)
     with visitor(facade_url) as browser:
         submit(browser, "gina")
         assert "1 failed" in _page(browser, "/calendar?month=2026-03")
@@ -137,10 +137,10 @@ def test_a_member_counts_the_windows_of_their_company_alone(
 
 
 def test_all_windows_that_are_ahead_are_counted(
-    operator: httpx.Client, records: JobRecords, rest: httpx.Client
+    operator: httpx.Client, jobs: JobRecords, rest: httpx.Client
 ) -> None:
     """Some 45,000 of each run template, by the clock of the service."""
-    company = rest.get(f"/runtemplate/{records.template}.json").json()
+    company = rest.get(f"/runtemplate/{jobs.template}.json").json()
     for name in ("one", "two"):
         body = {"app_id": company["app_id"], "company_id": company["company_id"], "name": name}
         rest.post("/runtemplate/", json={**body, "interv": "i"}).raise_for_status()

@@ -3,7 +3,6 @@
 from datetime import timedelta
 
 import httpx
-import pytest
 
 from jobauto_prefect.ledger.store import Ledger
 from tests.support.company_pair import editor_token
@@ -14,11 +13,6 @@ from tests.support.servers import client
 pytestmark = both_databases
 
 
-@pytest.fixture
-def records(rest: httpx.Client, ledger: Ledger) -> JobRecords:
-    return JobRecords(rest, ledger)
-
-
 def _ids(rest: httpx.Client, path: str, **query: str | int) -> list[int]:
     answer = rest.get(path, params=query)
     assert answer.status_code == 200, answer.text
@@ -26,16 +20,16 @@ def _ids(rest: httpx.Client, path: str, **query: str | int) -> list[int]:
 
 
 def test_jobs_are_listed_by_several_states_by_their_end_and_by_words_of_their_message(
-    rest: httpx.Client, records: JobRecords
+    rest: httpx.Client, jobs: JobRecords
 ) -> None:
-    failed = records.job(message="No Rows at 100%")
-    lost = records.job(state="lost", message="worker fell silent")
-    old = records.job(end=records.now - timedelta(days=3))
-    again = records.job(state="scheduled", retry_of=failed, attempt=2)
+    failed = jobs.job(message="No Rows at 100%")
+    lost = jobs.job(state="lost", message="worker fell silent")
+    old = jobs.job(end=jobs.now - timedelta(days=3))
+    again = jobs.job(state="scheduled", retry_of=failed, attempt=2)
 
     assert _ids(rest, "/jobs.json", state="failed,lost") == [failed, lost, old]
     assert _ids(rest, "/jobs.json", state="lost") == [lost]
-    day_ago = (records.now - timedelta(days=1)).isoformat()
+    day_ago = (jobs.now - timedelta(days=1)).isoformat()
     assert _ids(rest, "/jobs.json", ended_from=day_ago) == [failed, lost]
     assert _ids(rest, "/jobs.json", ended_to=day_ago) == [old]
     assert _ids(rest, "/jobs.json", message="rows AT 100%") == [failed]
@@ -84,7 +78,7 @@ def test_jobs_and_tasks_are_listed_by_a_part_of_their_run_templates_name(
 
 
 def test_a_list_of_states_names_the_one_that_there_is_not(
-    rest: httpx.Client, records: JobRecords
+    rest: httpx.Client, jobs: JobRecords
 ) -> None:
     answer = rest.get("/jobs.json", params={"state": "failed,broken"})
     assert answer.status_code == 400
@@ -92,9 +86,9 @@ def test_a_list_of_states_names_the_one_that_there_is_not(
 
 
 def test_deleting_cancels_waiting_jobs_only_where_they_alone_are_asked_for(
-    rest: httpx.Client, records: JobRecords
+    rest: httpx.Client, jobs: JobRecords
 ) -> None:
-    failed, waiting = records.job(), records.job(state="scheduled")
+    failed, waiting = jobs.job(), jobs.job(state="scheduled")
     answer = rest.delete("/jobs.json", params={"state": "failed,scheduled"}).json()
     assert answer["job_ids"] == [failed]
     assert [kept["job_id"] for kept in answer["kept"]] == [waiting]
@@ -111,10 +105,10 @@ def test_tasks_have_their_company_and_are_listed_by_it(rest: httpx.Client, ledge
 
 
 def test_of_an_output_the_end_a_part_or_lines_with_a_text_are_read(
-    rest: httpx.Client, records: JobRecords
+    rest: httpx.Client, jobs: JobRecords
 ) -> None:
-    job = records.job()
-    records.lines(job, *(f"Line {number} of 100%" for number in range(1, 31)))
+    job = jobs.job()
+    jobs.lines(job, *(f"Line {number} of 100%" for number in range(1, 31)))
 
     def numbers(**query: str | int) -> list[int]:
         answer = rest.get(f"/job/{job}/output.json", params=query).json()
@@ -129,9 +123,9 @@ def test_of_an_output_the_end_a_part_or_lines_with_a_text_are_read(
     assert rest.get(f"/job/{job}/output.txt", params={"tail": 1}).text == "Line 30 of 100%\n"
 
 
-def test_a_tail_goes_on_to_the_end(rest: httpx.Client, records: JobRecords) -> None:
-    job = records.job()
-    records.lines(job, *(f"line {number}" for number in range(1, 31)))
+def test_a_tail_goes_on_to_the_end(rest: httpx.Client, jobs: JobRecords) -> None:
+    job = jobs.job()
+    jobs.lines(job, *(f"line {number}" for number in range(1, 31)))
     answer = rest.get(f"/job/{job}/output.json", params={"tail": 3, "follow": "true"}).json()
     assert [line["seq"] for line in answer["lines"]] == [28, 29, 30]
     assert answer["last"] == 30
