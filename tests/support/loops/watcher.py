@@ -16,6 +16,8 @@ from pathlib import Path
 from types import FrameType
 
 SLOW_SECONDS = 0.05
+READ_AGAIN_SECONDS = 0.002
+"""A thread's processor time is read at most so often: each time is a call of the system."""
 LOOK_SECONDS = 0.01
 PACKAGE = "/jobauto_prefect/"
 ONCE = (
@@ -56,17 +58,22 @@ class LoopWatch:
         """Watch from now on, until this process ends."""
         run = asyncio.Handle._run
         running, judge = self._running, self._judge
+        processor = threading.local()
 
         def watched(handle: asyncio.Handle) -> None:
-            thread, began = threading.get_ident(), time.thread_time()
-            running[thread] = current = _Running(time.monotonic())
+            began = time.monotonic()
+            if began - getattr(processor, "read_at", -1.0) > READ_AGAIN_SECONDS:
+                processor.read_at, processor.time = began, time.thread_time()
+            thread = threading.get_ident()
+            running[thread] = current = _Running(began)
             try:
                 run(handle)
             finally:
                 running.pop(thread, None)
-                spent = time.thread_time() - began - current.collected
-                if spent > SLOW_SECONDS:
-                    judge(current, spent)
+                if time.monotonic() - began > SLOW_SECONDS:
+                    spent = time.thread_time() - processor.time - current.collected
+                    if spent > SLOW_SECONDS:
+                        judge(current, spent)
 
         asyncio.Handle._run = watched  # type: ignore[assignment,method-assign]
         gc.callbacks.append(self._leave_out_garbage)
