@@ -49,7 +49,6 @@ WHOLE: dict[str, str] = {
     "engine/services/retention.py Pruner._take": "batches, in which each record is put aside alone",
     "engine/services/retention.py Pruner.preview": "counts for a person, who is told what failed",
     "engine/services/window_scheduler.py WindowScheduler._catch_up.work": ONE_TRANSACTION,
-    "engine/sync/credentials.py BlockTypeComparison.find": "each is read by its id or is gone",
     "engine/sync/credentials.py _remember_type": BY_MESSAGE,
     "engine/sync/credentials.py _retry_conflicts": TURNS,
     "engine/sync/deployment_drift.py _planned": "a page of plans that only read the ledger",

@@ -7,16 +7,14 @@ one flow.
 """
 
 import asyncio
-from collections.abc import Collection
-from typing import Any
 from uuid import UUID
 
 from jobauto_prefect.compiler.deployments import flow_name, flow_plan
 from jobauto_prefect.compiler.plan import FlowPlan
-from jobauto_prefect.engine.api import PAGE_SIZE
 from jobauto_prefect.engine.context import EngineContext
+from jobauto_prefect.engine.sync.deployment_comparison import PrefectObject, flow_differences
 from jobauto_prefect.engine.sync.deployments import ensure_flow, retire_flow
-from jobauto_prefect.engine.sync.drift import Comparison, Drift, last_of, read_objects
+from jobauto_prefect.engine.sync.drift import Differences, ObjectComparison
 from jobauto_prefect.engine.sync.record_locks import hold_record
 from jobauto_prefect.errors import Locked
 from jobauto_prefect.jobs.isolation import apart
@@ -120,49 +118,21 @@ def _retired(context: EngineContext) -> dict[int, UUID]:
         return retired_flows(session)
 
 
-class FlowComparison(Comparison[App, FlowPlan]):
+class FlowComparison(ObjectComparison[App, FlowPlan]):
     """Applications, and their flows."""
 
     record, entity, kind = App, "App", "app"
     message = OutboxKind.APPLY_APP
-
-    async def find(
-        self, after_id: int = 0, among: Collection[int] | None = None
-    ) -> tuple[list[Drift[FlowPlan]], int]:
-        """Find what differs on a page of applications."""
-        applied = await asyncio.to_thread(self._applied, after_id, among)
-        ids = {str(flow_id) for _, flow_id in applied.values()}
-        flows = {
-            flow["id"]: flow
-            for flow in await read_objects(self.context.prefect, "flows", "id", ids)
-        }
-        drifts = []
-        for app_id, (plan, flow_id) in applied.items():
-            flow = flows.get(str(flow_id))
-            differing: dict[str, tuple[Any, Any]]
-            if flow is None or flow["name"] != plan.name:
-                differing = {"flow": (flow and flow["name"], plan.name)}
-            elif set(flow["tags"]) != set(plan.tags):
-                differing = {"flow tags": (flow["tags"], list(plan.tags))}
-            else:
-                continue
-            drifts.append(Drift(app_id, plan, flow, differing))
-        return drifts, last_of([*applied])
-
-    def _applied(
-        self, after_id: int, among: Collection[int] | None
-    ) -> dict[int, tuple[FlowPlan, UUID | None]]:
-        with self.context.ledger.reading() as session:
-            apps = applied_apps(session, after_id, PAGE_SIZE, among)
-            return {app.id: (self.desired(session, app), app.flow_id) for app in apps}
+    collection = "flows"
+    applied = staticmethod(applied_apps)
 
     def desired(self, session: ReadingSession, record: App) -> FlowPlan:
         """Compute what Prefect should hold of an application."""
         return _desired(session, record, self.context.settings)
 
-    def company_of(self, record: App) -> int | None:
-        """Return the id of the application's company; None: it is shared."""
-        return record.company_id
+    def differences(self, plan: FlowPlan, found: PrefectObject | None) -> Differences:
+        """Compare name and tags."""
+        return flow_differences(plan, found)
 
 
 def name_is_shared(session: ReadingSession, app: App, language: str) -> bool:

@@ -1,9 +1,8 @@
 """Credentials, their types, and the ledger's side of their blocks: applied, compared, retired."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Collection, Mapping
-from dataclasses import dataclass
-from typing import Any, TypeVar
+from collections.abc import Awaitable, Callable, Collection
+from typing import TypeVar
 from uuid import UUID
 
 from jobauto_prefect.compiler.blocks import (
@@ -14,7 +13,6 @@ from jobauto_prefect.compiler.blocks import (
     block_type_plan,
 )
 from jobauto_prefect.console_addresses import page_address
-from jobauto_prefect.engine.api import PAGE_SIZE
 from jobauto_prefect.engine.context import EngineContext
 from jobauto_prefect.engine.sync.blocks import (
     apply_block,
@@ -23,7 +21,8 @@ from jobauto_prefect.engine.sync.blocks import (
     retire_block,
     retire_block_type,
 )
-from jobauto_prefect.engine.sync.drift import Comparison, Drift, last_of, read_objects
+from jobauto_prefect.engine.sync.deployment_comparison import PrefectObject
+from jobauto_prefect.engine.sync.drift import Differences, ObjectComparison
 from jobauto_prefect.engine.sync.record_locks import hold_record
 from jobauto_prefect.errors import Conflict, NotFound
 from jobauto_prefect.ledger.audit.trail import SERVICE
@@ -181,92 +180,51 @@ async def retire_credential(context: EngineContext, message: OutboxMessage) -> N
     await retire_block(context.prefect, UUID(message.payload["id"]))
 
 
-@dataclass(frozen=True, slots=True)
-class DesiredBlock:
-    """A block as it should be; `id` is Prefect's."""
-
-    id: UUID | None
-    plan: BlockPlan
-
-    @property
-    def name(self) -> str:
-        """The block's name."""
-        return self.plan.name
-
-
-class BlockComparison(Comparison[Credential, DesiredBlock]):
+class BlockComparison(ObjectComparison[Credential, BlockPlan]):
     """Credentials, and their blocks."""
 
     record, entity, kind = Credential, "Credential", "credential"
     message = OutboxKind.APPLY_CREDENTIAL
+    collection = "block_documents"
+    applied = staticmethod(applied_credentials)
     pages_at_once = None
 
-    async def find(
-        self, after_id: int = 0, among: Collection[int] | None = None
-    ) -> tuple[list[Drift[DesiredBlock]], int]:
-        """Find what differs on a page of credentials; values may be secrets and are not told."""
-        desired = await asyncio.to_thread(self._applied, after_id, among)
-        ids = [str(block.id) for block in desired.values()]
-        objects = await read_objects(self.context.prefect, "block_documents", "id", ids)
-        present = {UUID(block["id"]): block for block in objects}
-        drifts = []
-        for credential_id, block in desired.items():
-            actual = present.get(block.id) if block.id else None
-            if names := _differing_fields(block.plan, actual):
-                unseen = dict.fromkeys(names, (None, None))
-                drifts.append(Drift(credential_id, block, actual, unseen))
-        return drifts, last_of([*desired])
-
-    def _applied(self, after_id: int, among: Collection[int] | None) -> dict[int, DesiredBlock]:
-        with self.context.ledger.reading() as session:
-            credentials = applied_credentials(session, after_id, PAGE_SIZE, among)
-            return {credential.id: self.desired(session, credential) for credential in credentials}
-
-    def desired(self, _session: ReadingSession, record: Credential) -> DesiredBlock:
+    def desired(self, _session: ReadingSession, record: Credential) -> BlockPlan:
         """Compute what Prefect should hold of a credential."""
-        return DesiredBlock(record.block_document_id, desired_block(record, self.context.settings))
+        return desired_block(record, self.context.settings)
 
-    def company_of(self, record: Credential) -> int:
-        """Return the id of the credential's company."""
-        return record.company_id
+    def differences(self, plan: BlockPlan, found: PrefectObject | None) -> Differences:
+        """Compare name and values; these may be secrets and are not told."""
+        if found is None:
+            return {"block": (None, None)}
+        names = ["name"] if found["name"] != plan.name else []
+        there, here = found["data"], plan.data
+        names += [key for key in sorted({*there, *here}) if there.get(key) != here.get(key)]
+        return dict.fromkeys(names, (None, None))
 
 
-class BlockTypeComparison(Comparison[CredentialType, BlockTypePlan]):
+class BlockTypeComparison(ObjectComparison[CredentialType, BlockTypePlan]):
     """Credential types, and their block types."""
 
     record, entity, kind = CredentialType, "CredentialType", "credtype"
     message = OutboxKind.APPLY_CREDENTIAL_TYPE
-
-    async def find(
-        self, after_id: int = 0, among: Collection[int] | None = None
-    ) -> tuple[list[Drift[BlockTypePlan]], int]:
-        """Find what differs on a page of credential types."""
-        applied = await asyncio.to_thread(self._applied, after_id, among)
-        drifts = []
-        for type_id, (plan, block_type_id) in applied.items():
-            actual = await self.context.prefect.get_or_none(f"/block_types/{block_type_id}")
-            if differing := differing_type_fields(plan, actual):
-                drifts.append(Drift(type_id, plan, actual, differing))
-        return drifts, last_of([*applied])
-
-    def _applied(
-        self, after_id: int, among: Collection[int] | None
-    ) -> dict[int, tuple[BlockTypePlan, UUID | None]]:
-        with self.context.ledger.reading() as session:
-            types = applied_types(session, after_id, PAGE_SIZE, among)
-            return {each.id: (self.desired(session, each), each.block_type_id) for each in types}
+    collection = "block_types"
+    applied = staticmethod(applied_types)
 
     def desired(self, _session: ReadingSession, record: CredentialType) -> BlockTypePlan:
         """Compute what Prefect should hold of a credential type."""
         return desired_block_type(record, self.context.settings)
 
+    def differences(self, plan: BlockTypePlan, found: PrefectObject | None) -> Differences:
+        """Compare what can be changed of a block type, and its names."""
+        return differing_type_fields(plan, found)
+
+    async def read_present(
+        self, ids: Collection[UUID | None]
+    ) -> dict[UUID | None, PrefectObject | None]:
+        """Read each block type by itself: Prefect does not look for them by their ids."""
+        api = self.context.prefect
+        return {each: await api.get_or_none(f"/block_types/{each}") for each in ids}
+
     def company_of(self, _record: CredentialType) -> None:
         """Return None: the types are all companies'."""
-
-
-def _differing_fields(plan: BlockPlan, block: Mapping[str, Any] | None) -> list[str]:
-    if block is None:
-        return ["block"]
-    names = ["name"] if block["name"] != plan.name else []
-    there, here = block["data"], plan.data
-    return names + [key for key in sorted({*there, *here}) if there.get(key) != here.get(key)]

@@ -1,9 +1,9 @@
-"""A deployment as Prefect shows it, compared with its plan."""
+"""A deployment and its flow as Prefect shows them, compared with their plans."""
 
 from collections.abc import Mapping
 from typing import Any
 
-from jobauto_prefect.compiler.plan import DeploymentPlan, SchedulePlan
+from jobauto_prefect.compiler.plan import DeploymentPlan, FlowPlan, SchedulePlan
 
 SCHEDULE_SLUG = "jobauto"
 
@@ -56,6 +56,15 @@ def differences(plan: DeploymentPlan, deployment: PrefectObject) -> dict[str, tu
     if others := foreign_schedules(deployment):
         differing["other schedules"] = (", ".join(map(str, map(_schedule_text, others))), None)
     return differing
+
+
+def flow_differences(plan: FlowPlan, flow: PrefectObject | None) -> dict[str, tuple[Any, Any]]:
+    """Compare a flow with its plan, as `differences` does; None: it is gone."""
+    if flow is None or flow["name"] != plan.name:
+        return {"flow": (flow and flow["name"], plan.name)}
+    if set(flow["tags"]) != set(plan.tags):
+        return {"flow tags": (flow["tags"], list(plan.tags))}
+    return {}
 
 
 def own_schedule(deployment: PrefectObject) -> PrefectObject | None:

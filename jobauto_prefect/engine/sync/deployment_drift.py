@@ -20,6 +20,7 @@ from jobauto_prefect.engine.context import EngineContext
 from jobauto_prefect.engine.sync.deployment_comparison import (
     PrefectObject,
     differences,
+    flow_differences,
     has_planned_times,
     is_pause_changed,
     own_schedule,
@@ -74,10 +75,6 @@ class DeploymentComparison(Comparison[RunTemplate, DeploymentPlan]):
     def desired(self, session: ReadingSession, record: RunTemplate) -> DeploymentPlan:
         """Compute what Prefect should hold of a run template."""
         return desired_deployment(session, record, self.context.settings)
-
-    def company_of(self, record: RunTemplate) -> int:
-        """Return the id of the template's company."""
-        return record.company_id
 
     def settle(
         self, session: WritingSession, record: RunTemplate, drift: Drift[DeploymentPlan]
@@ -155,6 +152,7 @@ async def find_drift(
     drifts = (
         Drift(
             template_id,
+            ids.deployment_id,
             plan,
             present.deployments.get(_text(ids.deployment_id)),
             dict(_differences(plan, ids, present)),
@@ -199,12 +197,8 @@ async def _read(
 def _differences(
     plan: DeploymentPlan, ids: AppliedIds, present: _Present
 ) -> Iterator[tuple[str, tuple[Any, Any]]]:
-    flow = present.flows.get(_text(ids.flow_id))
     deployment = present.deployments.get(_text(ids.deployment_id))
-    if flow is None or flow["name"] != plan.flow.name:
-        yield "flow", (flow and flow["name"], plan.flow.name)
-    elif set(flow["tags"]) != set(plan.flow.tags):
-        yield "flow tags", (flow["tags"], list(plan.flow.tags))
+    yield from flow_differences(plan.flow, present.flows.get(_text(ids.flow_id))).items()
     if plan.work_pool not in present.pools:
         yield "work pool", (None, plan.work_pool)
     if deployment is None or deployment["name"] != plan.name:

@@ -1,14 +1,16 @@
 """What somebody changed or deleted in Prefect of the objects of our records, and its correction.
 
 Applications, run templates, event rules, credentials and their types each have a `Comparison`: what
-Prefect should hold of a record, and what it holds. How it is corrected is the same for all.
+Prefect should hold of a record, and what it holds. How it is corrected is the same for all. How it
+is found is, too, but for run templates, which have more than one object each.
 """
 
 import asyncio
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Generic, Protocol, TypeVar
+from uuid import UUID
 
 from jobauto_prefect.engine.api import PAGE_SIZE, PrefectApi
 from jobauto_prefect.engine.context import EngineContext
@@ -16,7 +18,11 @@ from jobauto_prefect.engine.sync.deployment_comparison import PrefectObject
 from jobauto_prefect.jobs.isolation import apart
 from jobauto_prefect.ledger.audit.trail import SERVICE, WritingSession, write_entry
 from jobauto_prefect.ledger.outbox import OutboxKind, enqueue, is_pending
+from jobauto_prefect.ledger.prefect_objects import PREFECT_OBJECTS
 from jobauto_prefect.ledger.store import ReadingSession
+
+Differences = Mapping[str, tuple[Any, Any]]
+"""Field -> what Prefect has, what it should have; (None, None) where that may be a secret."""
 
 
 class _Named(Protocol):
@@ -32,13 +38,15 @@ Plan = TypeVar("Plan", bound=_Named)
 class Drift(Generic[Plan]):
     """What differs for one record: field -> what Prefect has, what it should have.
 
-    `plan` is what it was compared with, `found` the object in Prefect; None: it is gone.
+    `plan` is what it was compared with, `found` the object in Prefect, under the id that the ledger
+    remembers; None: it is gone.
     """
 
     record_id: int
+    object_id: UUID | None
     plan: Plan
     found: PrefectObject | None
-    differences: Mapping[str, tuple[Any, Any]]
+    differences: Differences
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,9 +103,15 @@ class Comparison(ABC, Generic[Record, Plan]):
     def desired(self, session: ReadingSession, record: Record) -> Plan:
         """Compute what Prefect should hold of a record."""
 
-    @abstractmethod
     def company_of(self, record: Record) -> int | None:
         """Return the id of the record's company; None: it is none's."""
+        company_id: int | None = record.company_id
+        return company_id
+
+    def object_id(self, record: Record) -> UUID | None:
+        """Return the id of the record's object in Prefect; None: it has none yet."""
+        object_id: UUID | None = getattr(record, PREFECT_OBJECTS[self.record].column)
+        return object_id
 
     async def correct(
         self, after_id: int = 0, among: Collection[int] | None = None
@@ -132,7 +146,10 @@ class Comparison(ABC, Generic[Record, Plan]):
             )
             if record.retired_at or is_pending(session, self.message, record.id):
                 return None
-            if self.desired(session, record) != drift.plan:
+            if (self.object_id(record), self.desired(session, record)) != (
+                drift.object_id,
+                drift.plan,
+            ):
                 return None
             correction = self.settle(session, record, drift)
             enqueue(session, self.message, record.id)
@@ -154,11 +171,52 @@ class Comparison(ABC, Generic[Record, Plan]):
             write_entry(session, self.entity, "update", changes, record.id, company)
 
 
-def last_of(page: Sequence[Any]) -> int:
-    """Return the id of the last record of a page of records or ids; 0: no page follows."""
-    if len(page) < PAGE_SIZE:
-        return 0
-    return int(getattr(page[-1], "id", page[-1]))
+class ObjectComparison(Comparison[Record, Plan]):
+    """Compares records that have one object each."""
+
+    collection: ClassVar[str]
+    """Where Prefect has the objects."""
+
+    applied: ClassVar[Callable[[ReadingSession, int, int, Collection[int] | None], Sequence[Any]]]
+    """Reads a page of records above an id that have an object and do not wait to be applied."""
+
+    @abstractmethod
+    def differences(self, plan: Plan, found: PrefectObject | None) -> Differences:
+        """Return what differs between an object and what it should be; None: it is gone."""
+
+    async def find(
+        self, after_id: int = 0, among: Collection[int] | None = None
+    ) -> tuple[list[Drift[Plan]], int]:
+        """Find what differs on a page of records above an id."""
+        planned = await asyncio.to_thread(self._read_plans, after_id, among)
+        present = await self.read_present([object_id for object_id, _ in planned.values()])
+        drifts = []
+        for record_id, (object_id, plan) in planned.items():
+            found = present.get(object_id)
+            if differing := self.differences(plan, found):
+                drifts.append(Drift(record_id, object_id, plan, found, differing))
+        return drifts, last_of([*planned])
+
+    def _read_plans(
+        self, after_id: int, among: Collection[int] | None
+    ) -> dict[int, tuple[UUID | None, Plan]]:
+        with self.context.ledger.reading() as session:
+            return {
+                record.id: (self.object_id(record), self.desired(session, record))
+                for record in self.applied(session, after_id, PAGE_SIZE, among)
+            }
+
+    async def read_present(
+        self, ids: Collection[UUID | None]
+    ) -> Mapping[UUID | None, PrefectObject | None]:
+        """Read the objects of these ids; those that are gone are left out, or None."""
+        objects = await read_objects(self.context.prefect, self.collection, "id", map(str, ids))
+        return {UUID(found["id"]): found for found in objects}
+
+
+def last_of(page: Sequence[int]) -> int:
+    """Return the id of the last record of a page of ids; 0: no page follows."""
+    return page[-1] if len(page) == PAGE_SIZE else 0
 
 
 async def read_objects(

@@ -1,7 +1,7 @@
 """Event rules as Prefect's automations: applied, compared, retired."""
 
 import asyncio
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
@@ -9,9 +9,10 @@ from uuid import UUID, uuid4
 
 from jobauto_prefect.compiler.events.automations import AutomationPlan, RuleFacts, automation_plan
 from jobauto_prefect.console_addresses import page_address
-from jobauto_prefect.engine.api import PAGE_SIZE, PrefectApi
+from jobauto_prefect.engine.api import PrefectApi
 from jobauto_prefect.engine.context import EngineContext
-from jobauto_prefect.engine.sync.drift import Comparison, Drift, last_of, read_objects
+from jobauto_prefect.engine.sync.deployment_comparison import PrefectObject
+from jobauto_prefect.engine.sync.drift import Differences, ObjectComparison
 from jobauto_prefect.errors import Conflict, Locked
 from jobauto_prefect.ledger import locks, outbox
 from jobauto_prefect.ledger.access.vouchers import may_tell
@@ -89,9 +90,8 @@ async def retire_rule(context: EngineContext, message: OutboxMessage) -> None:
 
 @dataclass(frozen=True, slots=True)
 class DesiredAutomation:
-    """An automation as it should be; `id` is Prefect's, and so is the deployment it runs."""
+    """An automation as it should be, and Prefect's id of the deployment it runs."""
 
-    id: UUID | None
     deployment_id: UUID | None
     plan: AutomationPlan
 
@@ -101,41 +101,24 @@ class DesiredAutomation:
         return self.plan.name
 
 
-class AutomationComparison(Comparison[EventRule, DesiredAutomation]):
+class AutomationComparison(ObjectComparison[EventRule, DesiredAutomation]):
     """Event rules, and their automations."""
 
     record, entity, kind = EventRule, "EventRule", "eventrule"
     message = OutboxKind.APPLY_RULE
-
-    async def find(
-        self, after_id: int = 0, among: Collection[int] | None = None
-    ) -> tuple[list[Drift[DesiredAutomation]], int]:
-        """Find what differs on a page of event rules."""
-        desired = await asyncio.to_thread(self._applied, after_id, among)
-        ids = [str(automation.id) for automation in desired.values()]
-        objects = await read_objects(self.context.prefect, "automations", "id", ids)
-        present = {UUID(automation["id"]): automation for automation in objects}
-        drifts = []
-        for rule_id, automation in desired.items():
-            actual = present.get(automation.id) if automation.id else None
-            if names := differences(automation.plan, automation.deployment_id, actual):
-                drifts.append(
-                    Drift(rule_id, automation, actual, dict.fromkeys(names, (None, None)))
-                )
-        return drifts, last_of([*desired])
-
-    def _applied(
-        self, after_id: int, among: Collection[int] | None
-    ) -> dict[int, DesiredAutomation]:
-        with self.context.ledger.reading() as session:
-            rules = event_store.applied_rules(session, after_id, PAGE_SIZE, among)
-            return {rule.id: self.desired(session, rule) for rule in rules}
+    collection = "automations"
+    applied = staticmethod(event_store.applied_rules)
 
     def desired(self, session: ReadingSession, record: EventRule) -> DesiredAutomation:
         """Compute what Prefect should hold of an event rule."""
         context = self.context
         plan = desired_automation(session, record, context.settings, context.ledger.clock())
-        return DesiredAutomation(record.automation_id, record.runtemplate.deployment_id, plan)
+        return DesiredAutomation(record.runtemplate.deployment_id, plan)
+
+    def differences(self, plan: DesiredAutomation, found: PrefectObject | None) -> Differences:
+        """Compare what is made of the rule."""
+        names = differing_fields(plan.plan, plan.deployment_id, found)
+        return dict.fromkeys(names, (None, None))
 
     def company_of(self, record: EventRule) -> int:
         """Return the id of the company whose run template the rule starts."""
@@ -194,7 +177,7 @@ async def apply_automation(
     if present is None:
         answer = await api.post("/automations/", wanted)
         return UUID(answer["id"])
-    if differences(plan, deployment_id, present):
+    if differing_fields(plan, deployment_id, present):
         await api.call("PUT", f"/automations/{present['id']}", wanted)
     return UUID(present["id"])
 
@@ -229,7 +212,7 @@ def _body(plan: AutomationPlan, deployment_id: UUID | None) -> dict[str, Any]:
     }
 
 
-def differences(
+def differing_fields(
     plan: AutomationPlan, deployment_id: UUID | None, present: Mapping[str, Any] | None
 ) -> tuple[str, ...]:
     """Return the fields that are not as the plan says; `present` None: it is gone."""
