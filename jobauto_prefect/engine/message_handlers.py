@@ -1,6 +1,5 @@
 """What each kind of message of the outbox tells Prefect."""
 
-import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import timedelta
@@ -32,13 +31,15 @@ from jobauto_prefect.jobs.outcome.results import (
 )
 from jobauto_prefect.jobs.windows.tasks import task_event
 from jobauto_prefect.ledger import outbox
-from jobauto_prefect.ledger.audit.trail import SERVICE
+from jobauto_prefect.ledger.audit.trail import WritingSession
 from jobauto_prefect.ledger.jobs import attempts, leases
 from jobauto_prefect.ledger.jobs.flow_runs import awaits_run, is_of_window, run_key, window_key
 from jobauto_prefect.ledger.outbox import OutboxKind
 from jobauto_prefect.ledger.queries.jobs import artifacts_of, job_with_context
 from jobauto_prefect.ledger.records import Job, OutboxMessage, Task
+from jobauto_prefect.ledger.secrets import SecretBox
 from jobauto_prefect.ledger.states import LIVE_JOBS, JobState
+from jobauto_prefect.ledger.store import ReadingSession
 from jobauto_prefect.monitoring import tracing
 from jobauto_prefect.runtime.protocol import PrefectState, RunStatus
 
@@ -92,7 +93,7 @@ async def _create_run(context: EngineContext, message: OutboxMessage) -> bool:
     A refusal may pass, as somebody corrects what it names or ends an upgrade; a job whose run is
     refused for some minutes can't start, now and later.
     """
-    start = await asyncio.to_thread(_read_start, context, message.subject_id)
+    start = await context.read(_read_start, message.subject_id, context.ledger.box)
     if start is None:
         return False
     job, parameters, is_stale = start
@@ -115,27 +116,25 @@ async def _create_run_of(
     except PrefectRefuses as error:
         if context.ledger.clock() - message.created_at < REFUSED_FOR:
             raise  # it comes again, and until then the job says what it waits for
-        await asyncio.to_thread(_block, context, job.id, f"{error}; {CORRECT}")
+        await context.write(_block, job.id, f"{error}; {CORRECT}")
         return False
-    await asyncio.to_thread(_bind, context, job.id, run, message)
+    await context.write(_bind, job.id, run, message)
     return True
 
 
-def _read_start(context: EngineContext, job_id: int) -> tuple[Job, dict[str, Any], bool] | None:
+def _read_start(
+    session: ReadingSession, job_id: int, box: SecretBox
+) -> tuple[Job, dict[str, Any], bool] | None:
     """Return a job that is to have a flow run, and the run's parameters.
 
     The last item says whether its template waits to be applied. None: it is to have no run.
     """
-    with context.ledger.reading() as session:
-        try:
-            job = job_with_context(session, job_id)
-        except NotFound:
-            return None
-        if not awaits_run(job):
-            return None
-        parameters = run_parameters(job, context.ledger.box)
-        is_unapplied = outbox.is_pending(session, OutboxKind.APPLY_TEMPLATE, job.runtemplate_id)
-        return job, parameters, is_unapplied
+    job = _read_job(session, job_id)
+    if job is None or not awaits_run(job):
+        return None
+    parameters = run_parameters(job, box)
+    is_unapplied = outbox.is_pending(session, OutboxKind.APPLY_TEMPLATE, job.runtemplate_id)
+    return job, parameters, is_unapplied
 
 
 async def _run_of(
@@ -180,35 +179,32 @@ async def _new_run(
     )
 
 
-def _block(context: EngineContext, job_id: int, why: str) -> None:
-    with context.ledger.writing(SERVICE) as session:
-        job = job_with_context(session, job_id)
-        attempts.lock_job(session, job)
-        if awaits_run(job):
-            block(session, job, why)
+def _block(session: WritingSession, job_id: int, why: str) -> None:
+    job = job_with_context(session, job_id)
+    attempts.lock_job(session, job)
+    if awaits_run(job):
+        block(session, job, why)
 
 
-def _read_job(context: EngineContext, job_id: int) -> Job | None:
-    with context.ledger.reading() as session:
-        try:
-            return job_with_context(session, job_id)
-        except NotFound:
-            return None
+def _read_job(session: ReadingSession, job_id: int) -> Job | None:
+    try:
+        return job_with_context(session, job_id)
+    except NotFound:
+        return None
 
 
-def _bind(context: EngineContext, job_id: int, flow_run_id: UUID, message: OutboxMessage) -> None:
-    with context.ledger.writing(SERVICE) as session:
-        outbox.remove(session, message)
-        job = session.get(Job, job_id)
-        if job is not None and job.flow_run_id is None:
-            job.flow_run_id = flow_run_id
-            if job.state not in LIVE_JOBS:  # it ended while its run was being made
-                outbox.enqueue(session, OutboxKind.CANCEL_RUN, job_id)
+def _bind(session: WritingSession, job_id: int, flow_run_id: UUID, message: OutboxMessage) -> None:
+    outbox.remove(session, message)
+    job = session.get(Job, job_id)
+    if job is not None and job.flow_run_id is None:
+        job.flow_run_id = flow_run_id
+        if job.state not in LIVE_JOBS:  # it ended while its run was being made
+            outbox.enqueue(session, OutboxKind.CANCEL_RUN, job_id)
 
 
 async def _cancel_run(context: EngineContext, message: OutboxMessage) -> None:
     """Ask the flow run of a job to end; show that a cancelled job is."""
-    job = await asyncio.to_thread(_read_job, context, message.subject_id)
+    job = await context.read(_read_job, message.subject_id)
     if job is None or job.flow_run_id is None:
         return
     why = job.cancel_reason or job.message or ""
@@ -223,16 +219,16 @@ async def _cancel_run(context: EngineContext, message: OutboxMessage) -> None:
     else:
         is_present = await flow_runs.cancel_run(context.prefect, job.flow_run_id, why)
     if not is_present:
-        await asyncio.to_thread(add_line, context, job.id, GONE)
+        await context.write(leases.add_notice, job.id, GONE)
 
 
 async def _show_job(context: EngineContext, message: OutboxMessage) -> None:
     """Show in its flow run how a job ended."""
-    job = await asyncio.to_thread(_read_job, context, message.subject_id)
+    job = await context.read(_read_job, message.subject_id)
     if job is None or job.flow_run_id is None or job.state in LIVE_JOBS:
         return
     if not await show_end(context, job.id, job.flow_run_id):
-        await asyncio.to_thread(add_line, context, job.id, GONE)
+        await context.write(leases.add_notice, job.id, GONE)
 
 
 async def show_end(
@@ -242,25 +238,18 @@ async def show_end(
 
     False: it is gone. `force`: whatever Prefect's rules say of what may follow which state.
     """
-    run_status = await asyncio.to_thread(_run_status, context, job_id)
-    return await flow_runs.show_status(context.prefect, flow_run_id, run_status, force=force)
 
-
-def add_line(context: EngineContext, job_id: int, text: str) -> None:
-    """Append a notice to a job's output, once."""
-    with context.ledger.writing(SERVICE) as session:
-        leases.add_notice(session, job_id, text)
-
-
-def _run_status(context: EngineContext, job_id: int) -> RunStatus:
-    with context.ledger.reading() as session:
+    def read(session: ReadingSession) -> RunStatus:
         job = job_with_context(session, job_id)
         return run_status_of(job, context.settings, artifacts_of(session, job_id))
+
+    status = await context.read(read)
+    return await flow_runs.show_status(context.prefect, flow_run_id, status, force=force)
 
 
 async def _reschedule_run(context: EngineContext, message: OutboxMessage) -> None:
     """Reschedule the flow run of a scheduled job to when the job now says."""
-    job = await asyncio.to_thread(_read_job, context, message.subject_id)
+    job = await context.read(_read_job, message.subject_id)
     if job is not None and job.flow_run_id is not None and job.state == JobState.SCHEDULED:
         later = RunStatus(state=PrefectState.SCHEDULED, message="rescheduled", at=job.schedule)
         await flow_runs.set_state(context.prefect, job.flow_run_id, later)
@@ -278,15 +267,14 @@ async def _delete_run(context: EngineContext, message: OutboxMessage) -> None:
 
 async def _tell_task(context: EngineContext, message: OutboxMessage) -> None:
     """Emit the event that a window failed or was missed."""
-    event = await asyncio.to_thread(_event_of, context, message)
-    if event is not None:
-        await context.prefect.post("/events", [event])
 
-
-def _event_of(context: EngineContext, message: OutboxMessage) -> dict[str, Any] | None:
-    with context.ledger.reading() as session:
+    def read(session: ReadingSession) -> dict[str, Any] | None:
         task = session.get(Task, message.subject_id)
         return None if task is None else task_event(task, message.created_at)
+
+    event = await context.read(read)
+    if event is not None:
+        await context.prefect.post("/events", [event])
 
 
 HANDLERS: Mapping[OutboxKind, Callable[[EngineContext, OutboxMessage], Awaitable[bool | None]]] = {

@@ -10,7 +10,7 @@ from datetime import timedelta
 
 from jobauto_prefect.definitions.storable import storable_text
 from jobauto_prefect.engine.context import EngineContext
-from jobauto_prefect.engine.message_handlers import OF_JOBS, add_line, handle, handle_together
+from jobauto_prefect.engine.message_handlers import OF_JOBS, handle, handle_together
 from jobauto_prefect.errors import (
     JobautoError,
     Locked,
@@ -18,6 +18,7 @@ from jobauto_prefect.errors import (
     PrefectUnavailable,
 )
 from jobauto_prefect.ledger import outbox
+from jobauto_prefect.ledger.jobs import leases
 from jobauto_prefect.ledger.outbox import OutboxKind, Priority
 from jobauto_prefect.ledger.records import OutboxMessage
 from jobauto_prefect.logs import log_context
@@ -275,7 +276,7 @@ class OutboxWorker:
             return
         if message.kind in OF_JOBS:
             text = storable_text(str(error))
-            await asyncio.to_thread(add_line, self.context, message.subject_id, text)
+            await self.context.write(leases.add_notice, message.subject_id, text)
         await asyncio.to_thread(outbox.complete, self.context.ledger, message)
 
     async def _retry_later(self, message: OutboxMessage, error: str) -> None:

@@ -3,7 +3,6 @@
 An automation's run that waits for a worker is looked for first, so that a rule has one run.
 """
 
-import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -14,10 +13,10 @@ from uuid import UUID
 from jobauto_prefect.engine.api import PAGE_SIZE
 from jobauto_prefect.engine.context import EngineContext
 from jobauto_prefect.jobs.isolation import apart
-from jobauto_prefect.ledger.audit.trail import SERVICE
+from jobauto_prefect.ledger.audit.trail import SERVICE, WritingSession
 from jobauto_prefect.ledger.events import deliveries, delivery_jobs
-from jobauto_prefect.ledger.records import Delivery
 from jobauto_prefect.ledger.states import DeliveryState
+from jobauto_prefect.ledger.store import ReadingSession
 
 CLOCKS_APART = timedelta(seconds=60)
 """By so much Prefect's clock may be behind the ledger's."""
@@ -57,7 +56,7 @@ async def dispatch_batch(context: EngineContext) -> int:
     Raises:
         PrefectUnavailable: Prefect does not answer, so nobody knows which runs it has.
     """
-    due = await asyncio.to_thread(_due, context)
+    due = await context.read(_due, context.ledger.clock())
     if not due:
         return 0
     waiting = await _waiting_runs(context, due)
@@ -67,23 +66,22 @@ async def dispatch_batch(context: EngineContext) -> int:
     for delivery in due:
         event, rule = delivery.key
         with apart(f"event {event} for rule {rule}", partial(_bury, context, delivery.key)):
-            await asyncio.to_thread(
-                _settle, context, delivery.key, waiting.get(delivery.key), ended.get(delivery.key)
+            await context.write(
+                _settle, delivery.key, waiting.get(delivery.key), ended.get(delivery.key)
             )
     return len(due)
 
 
-def _due(context: EngineContext) -> list[DueDelivery]:
-    with context.ledger.reading() as session:
-        return [
-            DueDelivery(
-                (delivery.event_id, delivery.rule_id),
-                delivery.event.created_at,
-                delivery.rule.runtemplate.deployment_id,
-                delivery.flow_run_id,
-            )
-            for delivery in deliveries.due_deliveries(session, context.ledger.clock())
-        ]
+def _due(session: ReadingSession, now: datetime) -> list[DueDelivery]:
+    return [
+        DueDelivery(
+            (delivery.event_id, delivery.rule_id),
+            delivery.event.created_at,
+            delivery.rule.runtemplate.deployment_id,
+            delivery.flow_run_id,
+        )
+        for delivery in deliveries.due_deliveries(session, now)
+    ]
 
 
 async def _waiting_runs(context: EngineContext, due: Sequence[DueDelivery]) -> dict[Key, UUID]:
@@ -136,19 +134,17 @@ async def _ended_runs(context: EngineContext, due: Sequence[DueDelivery]) -> dic
     return endings
 
 
-def _settle(context: EngineContext, key: Key, waiting: UUID | None, ended: str | None) -> None:
-    with context.ledger.writing(SERVICE) as session:
-        delivery = deliveries.lock_delivery(session, *key)
-        if delivery is None or delivery.state != DeliveryState.OWED:
-            return
-        if waiting is not None:
-            _wait_for(delivery, waiting, context)
-        elif ended is not None:
-            deliveries.mark_dead(
-                delivery, f"its flow run {delivery.flow_run_id} is {ended.lower()}"
-            )
-        else:
-            delivery_jobs.start_delivery(session, *key)
+def _settle(session: WritingSession, key: Key, waiting: UUID | None, ended: str | None) -> None:
+    delivery = deliveries.lock_delivery(session, *key)
+    if delivery is None or delivery.state != DeliveryState.OWED:
+        return
+    if waiting is not None:
+        delivery.flow_run_id = waiting
+        delivery.due_at = session.clock() + LOOK_AGAIN
+    elif ended is not None:
+        deliveries.mark_dead(delivery, f"its flow run {delivery.flow_run_id} is {ended.lower()}")
+    else:
+        delivery_jobs.start_delivery(session, *key)
 
 
 def _bury(context: EngineContext, key: Key, reason: str) -> None:
@@ -156,8 +152,3 @@ def _bury(context: EngineContext, key: Key, reason: str) -> None:
         delivery = deliveries.lock_delivery(session, *key)
         if delivery is not None and delivery.state == DeliveryState.OWED:
             deliveries.mark_dead(delivery, reason)
-
-
-def _wait_for(delivery: Delivery, flow_run_id: UUID, context: EngineContext) -> None:
-    delivery.flow_run_id = flow_run_id
-    delivery.due_at = context.ledger.clock() + LOOK_AGAIN

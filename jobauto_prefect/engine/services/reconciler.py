@@ -19,21 +19,22 @@ from jobauto_prefect.engine.flow_runs import (
     read_runs,
     read_states,
 )
-from jobauto_prefect.engine.message_handlers import add_line, show_end
+from jobauto_prefect.engine.message_handlers import show_end
 from jobauto_prefect.engine.work_pools import POOL_TYPE
 from jobauto_prefect.errors import Conflict, NotFound, PrefectRefuses, PrefectUnavailable
 from jobauto_prefect.jobs.isolation import apart
 from jobauto_prefect.jobs.outcome.cancellation import cancel
 from jobauto_prefect.jobs.outcome.confirmation import Verdict, is_shown, judge, must_be_forced
 from jobauto_prefect.jobs.outcome.loss import mark_unclaimed_lost
-from jobauto_prefect.ledger.audit.trail import SERVICE
-from jobauto_prefect.ledger.jobs import attempts, confirmations
+from jobauto_prefect.ledger.audit.trail import SERVICE, WritingSession
+from jobauto_prefect.ledger.jobs import attempts, confirmations, leases
 from jobauto_prefect.ledger.jobs.confirmations import MOST_LOOKS, SETTLED_FOR, End
 from jobauto_prefect.ledger.outbox import OutboxKind, enqueue
 from jobauto_prefect.ledger.queries.jobs import claimed_runs, job_with_context, waiting_since
 from jobauto_prefect.ledger.queries.run_templates import deployments_of_ours
 from jobauto_prefect.ledger.service_status import PrefectStatus, read_status, store_status
 from jobauto_prefect.ledger.states import JobState
+from jobauto_prefect.ledger.store import ReadingSession
 from jobauto_prefect.runtime.protocol import PrefectState
 
 logger = logging.getLogger(__name__)
@@ -109,7 +110,8 @@ async def confirm_ends(context: EngineContext) -> None:
             with apart(f"the end of job {end.job_id}"):
                 status = present.get(end.flow_run_id or NO_RUN)
                 confirmed += [end] if await _is_settled(context, end, status) else []
-        await asyncio.to_thread(_confirm, context, confirmed)
+        if confirmed:
+            await context.write(confirmations.confirm, confirmed)
 
 
 async def _is_settled(context: EngineContext, end: End, status: PrefectRun | None) -> bool:
@@ -151,46 +153,34 @@ async def _is_given_up(context: EngineContext, end: End, status: PrefectRun) -> 
 
 async def _note(context: EngineContext, job_id: int, text: str) -> None:
     logger.warning("job %s: %s", job_id, text)
-    await asyncio.to_thread(add_line, context, job_id, text)
-
-
-def _confirm(context: EngineContext, ends: list[End]) -> None:
-    if ends:
-        with context.ledger.writing(SERVICE) as session:
-            confirmations.confirm(session, ends)
+    await context.write(leases.add_notice, job_id, text)
 
 
 async def settle_waiting(context: EngineContext) -> None:
     """Settle jobs that are due and whose run does not wait any more."""
-    waiting = await asyncio.to_thread(_overdue, context)
+    waiting = await context.read(waiting_since, context.ledger.clock() - SETTLED_FOR)
     states = await read_states(context.prefect, waiting)
     for flow_run_id, job_id in waiting.items():
         state = states.get(flow_run_id)
         if state not in WAITING_STATES:
             with apart(f"job {job_id}"):
-                await asyncio.to_thread(_run_ended, context, job_id, state)
+                await context.write(_settle_job, job_id, state)
 
 
-def _overdue(context: EngineContext) -> dict[UUID, int]:
-    with context.ledger.reading() as session:
-        return waiting_since(session, context.ledger.clock() - SETTLED_FOR)
-
-
-def _run_ended(context: EngineContext, job_id: int, state: str | None) -> None:
+def _settle_job(session: WritingSession, job_id: int, state: str | None) -> None:
     """Settle a scheduled job whose flow run is over, or gone (None), and nobody claimed it."""
-    with context.ledger.writing(SERVICE) as session:
-        job = job_with_context(session, job_id)
-        attempts.lock_job(session, job)
-        if job.state != JobState.SCHEDULED:
-            return
-        if state is None and job.task_id is not None:
-            job.flow_run_id = None  # the window is owed all the same
-            enqueue(session, OutboxKind.CREATE_RUN, job.id)
-        elif state in (None, "CANCELLED"):
-            cancel(session, job, f"its flow run is {(state or 'deleted').lower()}")
-        else:
-            ended = f"its flow run was {state.lower()} before a worker claimed it"
-            mark_unclaimed_lost(session, job, ended)
+    job = job_with_context(session, job_id)
+    attempts.lock_job(session, job)
+    if job.state != JobState.SCHEDULED:
+        return
+    if state is None and job.task_id is not None:
+        job.flow_run_id = None  # the window is owed all the same
+        enqueue(session, OutboxKind.CREATE_RUN, job.id)
+    elif state in (None, "CANCELLED"):
+        cancel(session, job, f"its flow run is {(state or 'deleted').lower()}")
+    else:
+        ended = f"its flow run was {state.lower()} before a worker claimed it"
+        mark_unclaimed_lost(session, job, ended)
 
 
 def _sets(status: PrefectStatus) -> tuple[str | None, set[str], set[str]]:
@@ -249,20 +239,23 @@ class UnclaimedRuns:
         # Who claims just now has a job by the second look.
         for flow_run_id in due & await self._unclaimed() if due else ():
             with apart(f"flow run {flow_run_id}"):
-                await self._crash(flow_run_id)
+                logger.warning("flow run %s is Crashed: %s", flow_run_id, UNCLAIMED)
+                with contextlib.suppress(NotFound):
+                    await propose(
+                        self._context.prefect, flow_run_id, PrefectState.CRASHED, UNCLAIMED
+                    )
 
     async def _unclaimed(self) -> set[UUID]:
         running = await self._running()
         if not running:
             return set()
 
-        def without_job() -> set[UUID]:
-            with self._context.ledger.reading() as session:
-                ours = deployments_of_ours(session, set(running.values()))
-                mine = [run for run, deployment in running.items() if deployment in ours]
-                return set(mine) - claimed_runs(session, mine)
+        def without_job(session: ReadingSession) -> set[UUID]:
+            ours = deployments_of_ours(session, set(running.values()))
+            mine = [run for run, deployment in running.items() if deployment in ours]
+            return set(mine) - claimed_runs(session, mine)
 
-        return await asyncio.to_thread(without_job)
+        return await self._context.read(without_job)
 
     async def _running(self) -> dict[UUID, UUID]:
         """Return flow run -> its deployment, of the runs that Prefect takes for running."""
@@ -278,8 +271,3 @@ class UnclaimedRuns:
             offset += len(page)
             if len(page) < PAGE_SIZE:
                 return deployments
-
-    async def _crash(self, flow_run_id: UUID) -> None:
-        logger.warning("flow run %s is Crashed: %s", flow_run_id, UNCLAIMED)
-        with contextlib.suppress(NotFound):
-            await propose(self._context.prefect, flow_run_id, PrefectState.CRASHED, UNCLAIMED)

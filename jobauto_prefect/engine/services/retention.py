@@ -10,12 +10,10 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
-from uuid import UUID
 
 from jobauto_prefect.engine.context import EngineContext
 from jobauto_prefect.jobs.isolation import CONCERNS_ALL, apart
 from jobauto_prefect.jobs.retention import KeptRuns, Kind, Step, kept_runs, steps_of
-from jobauto_prefect.ledger.audit.trail import SERVICE
 from jobauto_prefect.ledger.jobs.retention import Ended, runs_only_of
 
 BATCH = 200
@@ -56,7 +54,7 @@ class Pruner:
         """
         until = None if seconds is None else time.monotonic() + seconds
         tally = Tally()
-        steps = await asyncio.to_thread(self._steps)
+        steps = await self._steps()
         for step in steps:
             with apart(f"retention of {step.kind}"):
                 await self._take(step, tally, until)
@@ -91,13 +89,13 @@ class Pruner:
         """
         tally = Tally()
         seen: set[tuple[Kind, int]] = set()  # a job may be too old and one too many
-        for step in await asyncio.to_thread(self._steps):
+        for step in await self._steps():
             async for batch in self._batches(step):
                 new = [row for row in batch if (step.kind, row.id) not in seen]
                 seen.update((step.kind, row.id) for row in new)
                 tally.counts.update((step.kind, row.company_id) for row in new)
         now = self._context.ledger.clock()
-        for kept in await asyncio.to_thread(self._kept_runs):
+        for kept in await self._context.read(kept_runs, self._context.settings):
             for wanted in _filters(kept, now):
                 body = {"flow_runs": wanted}
                 tally.counts[Kind.RUNS, None] += await self._context.prefect.post(
@@ -105,24 +103,16 @@ class Pruner:
                 )
         return tally
 
-    def _steps(self) -> list[Step]:
-        with self._context.ledger.reading() as session:
-            return steps_of(session, self._context.settings, self._context.ledger.clock())
-
-    def _kept_runs(self) -> list[KeptRuns]:
-        with self._context.ledger.reading() as session:
-            return kept_runs(session, self._context.settings)
+    async def _steps(self) -> list[Step]:
+        context = self._context
+        return await context.read(steps_of, context.settings, context.ledger.clock())
 
     async def _batches(
         self, step: Step, after: Ended | None = None
     ) -> AsyncIterator[Sequence[Ended]]:
-        while batch := await asyncio.to_thread(self._page, step, after):
+        while batch := await self._context.read(step.page, after, BATCH):
             yield batch
             after = batch[-1]
-
-    def _page(self, step: Step, after: Ended | None) -> Sequence[Ended]:
-        with self._context.ledger.reading() as session:
-            return step.page(session, after, BATCH)
 
     async def _remove(self, step: Step, batch: Sequence[Ended]) -> Sequence[Ended]:
         """Delete records; return those that went: one that can't is found by halves, and stays."""
@@ -142,28 +132,20 @@ class Pruner:
 
     async def _remove_together(self, step: Step, batch: Sequence[Ended]) -> None:
         if step.kind is Kind.JOBS:
-            runs = await asyncio.to_thread(self._runs_of, batch)
+            runs = await self._context.read(runs_only_of, batch)
             for start in range(0, len(runs), RUNS_AT_ONCE):
                 chosen = [str(run) for run in runs[start : start + RUNS_AT_ONCE]]
                 await self._delete_runs({"id": {"any_": chosen}})
         left = batch
         while left:
-            left = await asyncio.to_thread(self._remove_some, step, left)
+            left = await self._context.write(step.remove, left)
             await asyncio.sleep(SHORTEST_PAUSE)
-
-    def _runs_of(self, jobs: Sequence[Ended]) -> list[UUID]:
-        with self._context.ledger.reading() as session:
-            return runs_only_of(session, jobs)
-
-    def _remove_some(self, step: Step, ended: Sequence[Ended]) -> Sequence[Ended]:
-        with self._context.ledger.writing(SERVICE) as session:
-            return step.remove(session, ended)
 
     async def _prune_runs(self, until: float | None) -> int:
         """Delete flow runs that ended long ago, those without a job included; return how many."""
         gone = 0
         now = self._context.ledger.clock()
-        for kept in await asyncio.to_thread(self._kept_runs):
+        for kept in await self._context.read(kept_runs, self._context.settings):
             for wanted in _filters(kept, now):
                 with apart(f"retention of flow runs after {kept.days} days"):
                     while deleted := await self._delete_runs(wanted):

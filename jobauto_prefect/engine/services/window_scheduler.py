@@ -137,18 +137,14 @@ class MissingRunMonitor:
         Raises:
             PrefectUnavailable: Prefect does not answer.
         """
-        waiting = await asyncio.to_thread(self._without_run)
+        before = self._context.ledger.clock() - GRACE
+        waiting = await self._context.read(windows.jobs_without_run, before, PAGE_SIZE)
         if not waiting:
             return
         paused = await adopt_pauses(self._context, {job.runtemplate_id for job in waiting})
         waiting = [job for job in waiting if job.runtemplate_id not in paused]
         runs = await self._scheduled_runs(waiting)
         await asyncio.to_thread(self._bind, waiting, runs)
-
-    def _without_run(self) -> Sequence[Job]:
-        ledger = self._context.ledger
-        with ledger.reading() as session:
-            return windows.jobs_without_run(session, ledger.clock() - GRACE, PAGE_SIZE)
 
     async def _scheduled_runs(self, waiting: Sequence[Job]) -> dict[tuple[UUID, datetime], UUID]:
         """Return deployment and due time -> flow run that waits."""

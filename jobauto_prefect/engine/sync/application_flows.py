@@ -18,7 +18,7 @@ from jobauto_prefect.engine.sync.drift import Differences, ObjectComparison
 from jobauto_prefect.engine.sync.record_locks import hold_record
 from jobauto_prefect.errors import Locked
 from jobauto_prefect.jobs.isolation import apart
-from jobauto_prefect.ledger.audit.trail import SERVICE
+from jobauto_prefect.ledger.audit.trail import SERVICE, WritingSession
 from jobauto_prefect.ledger.jobs.windows import is_flow_in_use, retired_flows
 from jobauto_prefect.ledger.outbox import OutboxKind
 from jobauto_prefect.ledger.queries.applications import (
@@ -40,18 +40,16 @@ async def apply_app(context: EngineContext, message: OutboxMessage) -> None:
     Raises:
         Locked: somebody else does it.
     """
-    async with hold_record(context, f"app {message.subject_id}"):
-        await _apply_flow(context, message.subject_id)
-
-
-async def _apply_flow(context: EngineContext, app_id: int) -> None:
-    read = await asyncio.to_thread(_plan, context, app_id)
-    if read is None:
-        return
-    plan, remembered = read
-    flow_id = await ensure_flow(context.prefect, plan, remembered, [])
-    if flow_id != remembered:
-        await asyncio.to_thread(_remember, context, app_id, flow_id)
+    app_id = message.subject_id
+    async with hold_record(context, f"app {app_id}"):
+        read = await asyncio.to_thread(_plan, context, app_id)
+        if read is None:
+            return
+        plan, remembered = read
+        flow_id = await ensure_flow(context.prefect, plan, remembered, [])
+        if flow_id == remembered:
+            return
+        await context.write(_remember, app_id, flow_id)
         if remembered is not None and not await is_in_use(context, remembered):
             await retire_flow(context.prefect, str(remembered))
 
@@ -77,11 +75,10 @@ def _desired(session: ReadingSession, app: App, settings: Settings) -> FlowPlan:
     )
 
 
-def _remember(context: EngineContext, app_id: int, flow_id: UUID | None) -> None:
-    with context.ledger.writing(SERVICE) as session:
-        app = session.get(App, app_id)
-        if app is not None:
-            app.flow_id = flow_id
+def _remember(session: WritingSession, app_id: int, flow_id: UUID | None) -> None:
+    app = session.get(App, app_id)
+    if app is not None:
+        app.flow_id = flow_id
 
 
 async def retire_app(context: EngineContext, message: OutboxMessage) -> None:
@@ -93,29 +90,19 @@ async def retire_app(context: EngineContext, message: OutboxMessage) -> None:
 
 async def _retire(context: EngineContext, app_id: int, flow_id: UUID) -> None:
     if await retire_flow(context.prefect, str(flow_id)):
-        await asyncio.to_thread(_remember, context, app_id, None)
+        await context.write(_remember, app_id, None)
 
 
 async def is_in_use(context: EngineContext, flow_id: UUID) -> bool:
     """Whether a flow is an application's, with deployments or without."""
-
-    def read() -> bool:
-        with context.ledger.reading() as session:
-            return is_flow_in_use(session, flow_id)
-
-    return await asyncio.to_thread(read)
+    return await context.read(is_flow_in_use, flow_id)
 
 
 async def delete_unused_flows(context: EngineContext) -> None:
     """Delete the flows of deleted applications whose last run has gone with retention."""
-    for app_id, flow_id in (await asyncio.to_thread(_retired, context)).items():
+    for app_id, flow_id in (await context.read(retired_flows)).items():
         with apart(f"the flow of application {app_id}"):
             await _retire(context, app_id, flow_id)
-
-
-def _retired(context: EngineContext) -> dict[int, UUID]:
-    with context.ledger.reading() as session:
-        return retired_flows(session)
 
 
 class FlowComparison(ObjectComparison[App, FlowPlan]):

@@ -25,7 +25,7 @@ from jobauto_prefect.engine.sync.deployment_comparison import PrefectObject
 from jobauto_prefect.engine.sync.drift import Differences, ObjectComparison
 from jobauto_prefect.engine.sync.record_locks import hold_record
 from jobauto_prefect.errors import Conflict, NotFound
-from jobauto_prefect.ledger.audit.trail import SERVICE
+from jobauto_prefect.ledger.audit.trail import WritingSession
 from jobauto_prefect.ledger.outbox import OutboxKind, enqueue
 from jobauto_prefect.ledger.prefect_objects import enqueue_deletion
 from jobauto_prefect.ledger.queries.credentials import (
@@ -41,9 +41,6 @@ T = TypeVar("T")
 
 TRIES = 5
 TRY_AGAIN_SECONDS = 0.1
-
-TypeRead = tuple[BlockTypePlan, UUID | None]
-"""The plan, and the block type as the ledger remembers it."""
 
 
 async def apply_credential_type(context: EngineContext, message: OutboxMessage) -> None:
@@ -72,22 +69,24 @@ async def _retry_conflicts(work: Callable[[], Awaitable[T]]) -> T:
 async def _apply_type(context: EngineContext, type_id: int) -> tuple[UUID, UUID] | None:
     """Apply a block type; return its id and its schema's. None: the type is gone."""
     async with hold_record(context, f"credential type {type_id}"):
-        read = await asyncio.to_thread(_read_type, context, type_id)
+        read = await context.read(_read_type, type_id, context.settings)
         if read is None:
             return None
         plan, remembered = read
         of_type = await apply_block_type(context.prefect, plan, remembered)
         if of_type[0] != remembered:
-            await asyncio.to_thread(_remember_type, context, type_id, of_type[0])
+            await context.write(_remember_type, type_id, of_type[0])
         return of_type
 
 
-def _read_type(context: EngineContext, type_id: int) -> TypeRead | None:
-    with context.ledger.reading() as session:
-        kind = session.get(CredentialType, type_id)
-        if kind is None or kind.retired_at is not None:
-            return None
-        return desired_block_type(kind, context.settings), kind.block_type_id
+def _read_type(
+    session: ReadingSession, type_id: int, settings: Settings
+) -> tuple[BlockTypePlan, UUID | None] | None:
+    """Return the plan, and the block type as the ledger remembers it."""
+    kind = session.get(CredentialType, type_id)
+    if kind is None or kind.retired_at is not None:
+        return None
+    return desired_block_type(kind, settings), kind.block_type_id
 
 
 def desired_block_type(kind: CredentialType, settings: Settings) -> BlockTypePlan:
@@ -106,16 +105,15 @@ def desired_block_type(kind: CredentialType, settings: Settings) -> BlockTypePla
     )
 
 
-def _remember_type(context: EngineContext, type_id: int, block_type_id: UUID) -> None:
+def _remember_type(session: WritingSession, type_id: int, block_type_id: UUID) -> None:
     """Remember the block type; under another one the credentials have no block yet."""
-    with context.ledger.writing(SERVICE) as session:
-        kind = session.get_one(CredentialType, type_id, with_for_update={"key_share": True})
-        kind.block_type_id = block_type_id
-        if kind.retired_at is not None:  # meanwhile
-            enqueue_deletion(session, kind)
-            return
-        for credential in credentials_of_type(session, type_id):
-            enqueue(session, OutboxKind.APPLY_CREDENTIAL, credential.id)
+    kind = session.get_one(CredentialType, type_id, with_for_update={"key_share": True})
+    kind.block_type_id = block_type_id
+    if kind.retired_at is not None:  # meanwhile
+        enqueue_deletion(session, kind)
+        return
+    for credential in credentials_of_type(session, type_id):
+        enqueue(session, OutboxKind.APPLY_CREDENTIAL, credential.id)
 
 
 async def apply_credential(context: EngineContext, message: OutboxMessage) -> None:
@@ -125,7 +123,7 @@ async def apply_credential(context: EngineContext, message: OutboxMessage) -> No
         Locked: somebody else does it.
     """
     async with hold_record(context, f"credential {message.subject_id}"):
-        read = await asyncio.to_thread(_read_credential, context, message.subject_id)
+        read = await context.read(_read_credential, message.subject_id, context.settings)
         if read is None:
             return
         type_id, plan, remembered = read
@@ -136,18 +134,17 @@ async def apply_credential(context: EngineContext, message: OutboxMessage) -> No
 
         document_id = await _retry_conflicts(work)
         if document_id is not None and document_id != remembered:
-            await asyncio.to_thread(_remember, context, message.subject_id, document_id)
+            await context.write(_remember, message.subject_id, document_id)
 
 
 def _read_credential(
-    context: EngineContext, credential_id: int
+    session: ReadingSession, credential_id: int, settings: Settings
 ) -> tuple[int, BlockPlan, UUID | None] | None:
-    with context.ledger.reading() as session:
-        credential = session.get(Credential, credential_id)
-        if credential is None or credential.retired_at is not None:
-            return None
-        plan = desired_block(credential, context.settings)
-        return credential.credential_type_id, plan, credential.block_document_id
+    credential = session.get(Credential, credential_id)
+    if credential is None or credential.retired_at is not None:
+        return None
+    plan = desired_block(credential, settings)
+    return credential.credential_type_id, plan, credential.block_document_id
 
 
 def desired_block(credential: Credential, settings: Settings) -> BlockPlan:
@@ -162,12 +159,11 @@ def desired_block(credential: Credential, settings: Settings) -> BlockPlan:
     )
 
 
-def _remember(context: EngineContext, credential_id: int, document_id: UUID) -> None:
-    with context.ledger.writing(SERVICE) as session:
-        credential = session.get_one(Credential, credential_id, with_for_update={"key_share": True})
-        credential.block_document_id = document_id
-        if credential.retired_at is not None:  # meanwhile
-            enqueue_deletion(session, credential)
+def _remember(session: WritingSession, credential_id: int, document_id: UUID) -> None:
+    credential = session.get_one(Credential, credential_id, with_for_update={"key_share": True})
+    credential.block_document_id = document_id
+    if credential.retired_at is not None:  # meanwhile
+        enqueue_deletion(session, credential)
 
 
 async def retire_type(context: EngineContext, message: OutboxMessage) -> None:

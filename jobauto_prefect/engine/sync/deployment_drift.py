@@ -4,7 +4,6 @@ Whether a deployment is paused, and its cron expression and time zone, the recor
 else is noted in the audit trail and put back.
 """
 
-import asyncio
 import contextlib
 import itertools
 from collections.abc import Collection, Iterator, Mapping
@@ -46,7 +45,7 @@ from jobauto_prefect.ledger.queries.run_templates import (
     templates_with_context,
 )
 from jobauto_prefect.ledger.records import RunTemplate
-from jobauto_prefect.ledger.store import Ledger, ReadingSession
+from jobauto_prefect.ledger.store import ReadingSession
 from jobauto_prefect.settings import Settings
 
 PREFECT_USER = Actor(name="prefect", door="ui")
@@ -63,14 +62,10 @@ class DeploymentComparison(Comparison[RunTemplate, DeploymentPlan]):
         self, after_id: int = 0, among: Collection[int] | None = None
     ) -> tuple[list[Drift[DeploymentPlan]], int]:
         """Find what differs on a page of run templates."""
-        applied = await asyncio.to_thread(self._applied, after_id, among)
+        pauses = await self.context.read(windows.applied_pauses, after_id, PAGE_SIZE, among)
+        applied = [template_id for template_id, *_ in pauses]
         drifts = await find_drift(self.context, among=applied) if applied else []
         return drifts, last_of(applied)
-
-    def _applied(self, after_id: int, among: Collection[int] | None) -> list[int]:
-        with self.context.ledger.reading() as session:
-            applied = windows.applied_pauses(session, after_id, PAGE_SIZE, among)
-            return [template_id for template_id, *_ in applied]
 
     def desired(self, session: ReadingSession, record: RunTemplate) -> DeploymentPlan:
         """Compute what Prefect should hold of a run template."""
@@ -147,7 +142,7 @@ async def find_drift(
     Raises:
         PrefectUnavailable: Prefect does not answer.
     """
-    planned = await asyncio.to_thread(_planned, context, companies, among)
+    planned = await context.read(_planned, context.settings, companies, among)
     present = await _read(context.prefect, planned.values())
     drifts = (
         Drift(
@@ -163,18 +158,19 @@ async def find_drift(
 
 
 def _planned(
-    context: EngineContext, companies: Collection[int] | None, among: Collection[int] | None
+    session: ReadingSession,
+    settings: Settings,
+    companies: Collection[int] | None,
+    among: Collection[int] | None,
 ) -> dict[int, tuple[DeploymentPlan, AppliedIds]]:
     planned = {}
-    with context.ledger.reading() as session:
-        templates = templates_with_context(session, companies, among)
-        given = given_by_rules(session, [template.id for template in templates])
-        for template in templates:
-            # A zone may vanish with an update of the machine: the others are compared.
-            with contextlib.suppress(InvalidInput):
-                plan = desired_deployment(session, template, context.settings, given)
-                ids = AppliedIds(template.app.flow_id, template.deployment_id)
-                planned[template.id] = plan, ids
+    templates = templates_with_context(session, companies, among)
+    given = given_by_rules(session, [template.id for template in templates])
+    for template in templates:
+        # A zone may vanish with an update of the machine: the others are compared.
+        with contextlib.suppress(InvalidInput):
+            plan = desired_deployment(session, template, settings, given)
+            planned[template.id] = plan, AppliedIds(template.app.flow_id, template.deployment_id)
     return planned
 
 
@@ -218,16 +214,11 @@ async def stray_deployments(context: EngineContext) -> list[PrefectObject]:
     for offset in itertools.count(0, PAGE_SIZE):
         page = {**of_ours, "limit": PAGE_SIZE, "offset": offset}
         found = await context.prefect.post("/deployments/filter", page)
-        known = await asyncio.to_thread(_known, context, found)
+        known = await context.read(deployments_of_ours, [UUID(each["id"]) for each in found])
         strays += [each for each in found if UUID(each["id"]) not in known]
         if len(found) < PAGE_SIZE:
             break
     return strays
-
-
-def _known(context: EngineContext, found: Collection[PrefectObject]) -> set[UUID]:
-    with context.ledger.reading() as session:
-        return deployments_of_ours(session, [UUID(each["id"]) for each in found])
 
 
 def _text(prefect_id: UUID | None) -> str:
@@ -286,7 +277,8 @@ async def adopt_pauses(context: EngineContext, template_ids: Collection[int]) ->
     Raises:
         PrefectUnavailable: Prefect does not answer.
     """
-    applied = await asyncio.to_thread(_applied_pauses, context.ledger, template_ids)
+    pauses = await context.read(windows.applied_pauses, 0, PAGE_SIZE, template_ids)
+    applied = {deployment: (template_id, paused) for template_id, deployment, paused, *_ in pauses}
     ids = [str(deployment_id) for deployment_id in applied]
     changed = {
         template_id
@@ -298,10 +290,3 @@ async def adopt_pauses(context: EngineContext, template_ids: Collection[int]) ->
         return set()
     corrections, _ = await DeploymentComparison(context).correct(among=changed)
     return {correction.id for correction in corrections if "paused" in correction.taken_over}
-
-
-def _applied_pauses(ledger: Ledger, template_ids: Collection[int]) -> dict[UUID, tuple[int, bool]]:
-    """Return deployment -> its template, and whether it was last applied as paused."""
-    with ledger.reading() as session:
-        applied = windows.applied_pauses(session, 0, PAGE_SIZE, template_ids)
-    return {deployment: (template_id, paused) for template_id, deployment, paused, *_ in applied}

@@ -5,9 +5,8 @@ Prefect should hold of a record, and what it holds. How it is corrected is the s
 is found is, too, but for run templates, which have more than one object each.
 """
 
-import asyncio
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Generic, Protocol, TypeVar
 from uuid import UUID
@@ -16,7 +15,7 @@ from jobauto_prefect.engine.api import PAGE_SIZE, PrefectApi
 from jobauto_prefect.engine.context import EngineContext
 from jobauto_prefect.engine.sync.deployment_comparison import PrefectObject
 from jobauto_prefect.jobs.isolation import apart
-from jobauto_prefect.ledger.audit.trail import SERVICE, WritingSession, write_entry
+from jobauto_prefect.ledger.audit.trail import WritingSession, write_entry
 from jobauto_prefect.ledger.outbox import OutboxKind, enqueue, is_pending
 from jobauto_prefect.ledger.prefect_objects import PREFECT_OBJECTS
 from jobauto_prefect.ledger.store import ReadingSession
@@ -130,30 +129,24 @@ class Comparison(ABC, Generic[Record, Plan]):
         corrections: list[Correction] = []
         for drift in confirmed:
             with apart(f"{self.kind} {drift.record_id}"):
-                correction = await asyncio.to_thread(self._correct_one, drift)
+                correction = await self.context.write(self._correct_one, drift)
                 corrections += [] if correction is None else [correction]
         return corrections, last_id
 
-    def _correct_one(self, drift: Drift[Plan]) -> Correction | None:
+    def _correct_one(self, session: WritingSession, drift: Drift[Plan]) -> Correction | None:
         """Enqueue the object to be applied again.
 
         Returns:
             None: the record was written or applied since it was compared.
         """
-        with self.context.ledger.writing(SERVICE) as session:
-            record = session.get_one(
-                self.record, drift.record_id, with_for_update={"key_share": True}
-            )
-            if record.retired_at or is_pending(session, self.message, record.id):
-                return None
-            if (self.object_id(record), self.desired(session, record)) != (
-                drift.object_id,
-                drift.plan,
-            ):
-                return None
-            correction = self.settle(session, record, drift)
-            enqueue(session, self.message, record.id)
-            return correction
+        record = session.get_one(self.record, drift.record_id, with_for_update={"key_share": True})
+        if record.retired_at or is_pending(session, self.message, record.id):
+            return None
+        if (self.object_id(record), self.desired(session, record)) != (drift.object_id, drift.plan):
+            return None
+        correction = self.settle(session, record, drift)
+        enqueue(session, self.message, record.id)
+        return correction
 
     def settle(self, session: WritingSession, record: Record, drift: Drift[Plan]) -> Correction:
         """Audit what comes back; the caller enqueues the object to be applied."""
@@ -177,8 +170,12 @@ class ObjectComparison(Comparison[Record, Plan]):
     collection: ClassVar[str]
     """Where Prefect has the objects."""
 
-    applied: ClassVar[Callable[[ReadingSession, int, int, Collection[int] | None], Sequence[Any]]]
-    """Reads a page of records above an id that have an object and do not wait to be applied."""
+    @staticmethod
+    @abstractmethod
+    def applied(
+        session: ReadingSession, after_id: int, limit: int, among: Collection[int] | None
+    ) -> Sequence[Any]:
+        """Read a page of records above an id that have an object and don't wait to be applied."""
 
     @abstractmethod
     def differences(self, plan: Plan, found: PrefectObject | None) -> Differences:
@@ -188,7 +185,7 @@ class ObjectComparison(Comparison[Record, Plan]):
         self, after_id: int = 0, among: Collection[int] | None = None
     ) -> tuple[list[Drift[Plan]], int]:
         """Find what differs on a page of records above an id."""
-        planned = await asyncio.to_thread(self._read_plans, after_id, among)
+        planned = await self.context.read(self._read_plans, after_id, among)
         present = await self.read_present([object_id for object_id, _ in planned.values()])
         drifts = []
         for record_id, (object_id, plan) in planned.items():
@@ -198,13 +195,12 @@ class ObjectComparison(Comparison[Record, Plan]):
         return drifts, last_of([*planned])
 
     def _read_plans(
-        self, after_id: int, among: Collection[int] | None
+        self, session: ReadingSession, after_id: int, among: Collection[int] | None
     ) -> dict[int, tuple[UUID | None, Plan]]:
-        with self.context.ledger.reading() as session:
-            return {
-                record.id: (self.object_id(record), self.desired(session, record))
-                for record in self.applied(session, after_id, PAGE_SIZE, among)
-            }
+        return {
+            record.id: (self.object_id(record), self.desired(session, record))
+            for record in self.applied(session, after_id, PAGE_SIZE, among)
+        }
 
     async def read_present(
         self, ids: Collection[UUID | None]

@@ -16,7 +16,7 @@ from jobauto_prefect.engine.sync.drift import Differences, ObjectComparison
 from jobauto_prefect.errors import Conflict, Locked
 from jobauto_prefect.ledger import locks, outbox
 from jobauto_prefect.ledger.access.vouchers import may_tell
-from jobauto_prefect.ledger.audit.trail import SERVICE
+from jobauto_prefect.ledger.audit.trail import SERVICE, WritingSession
 from jobauto_prefect.ledger.events import event_store
 from jobauto_prefect.ledger.outbox import OutboxKind
 from jobauto_prefect.ledger.prefect_objects import enqueue_deletion
@@ -42,7 +42,7 @@ async def apply_rule(context: EngineContext, message: OutboxMessage) -> None:
     if read is None:
         return
     automation_id = await apply_automation(context.prefect, *read)
-    await asyncio.to_thread(_end, context, message.subject_id, me, automation_id)
+    await context.write(_end, message.subject_id, me, automation_id)
 
 
 def _lock_name(rule_id: int) -> str:
@@ -74,13 +74,12 @@ def _begin(context: EngineContext, rule_id: int, me: UUID) -> Read | None:
     return read
 
 
-def _end(context: EngineContext, rule_id: int, me: UUID, automation_id: UUID) -> None:
-    with context.ledger.writing(SERVICE) as session:
-        rule = session.get_one(EventRule, rule_id, with_for_update={"key_share": True})
-        rule.automation_id = automation_id
-        if rule.retired_at is not None:  # meanwhile
-            enqueue_deletion(session, rule)
-        locks.release(session, _lock_name(rule_id), me)
+def _end(session: WritingSession, rule_id: int, me: UUID, automation_id: UUID) -> None:
+    rule = session.get_one(EventRule, rule_id, with_for_update={"key_share": True})
+    rule.automation_id = automation_id
+    if rule.retired_at is not None:  # meanwhile
+        enqueue_deletion(session, rule)
+    locks.release(session, _lock_name(rule_id), me)
 
 
 async def retire_rule(context: EngineContext, message: OutboxMessage) -> None:

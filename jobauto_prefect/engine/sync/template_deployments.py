@@ -128,14 +128,11 @@ async def _check_stays(context: EngineContext, deployment_id: UUID) -> None:
         Locked: it is, or is gone by now; applied again, there is a new one.
     """
     path = f"/deployments/{deployment_id}"
-    leaves = await asyncio.to_thread(_is_leaving, context, deployment_id)
+    leaves = await context.read(
+        outbox.is_deletion_pending, OutboxKind.RETIRE_DEPLOYMENT, deployment_id
+    )
     if leaves or await context.prefect.get_or_none(path) is None:
         raise Locked(f"deployment {deployment_id} is being deleted with its former run template")
-
-
-def _is_leaving(context: EngineContext, deployment_id: UUID) -> bool:
-    with context.ledger.reading() as session:
-        return outbox.is_deletion_pending(session, OutboxKind.RETIRE_DEPLOYMENT, deployment_id)
 
 
 async def look_ahead(context: EngineContext, outlooks: upcoming_runs.UpcomingRuns) -> None:

@@ -6,7 +6,7 @@ our name. Where it does not, its next runs are made here, and withdrawn when the
 
 import asyncio
 import contextlib
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import islice, takewhile
@@ -101,7 +101,7 @@ async def sync_upcoming_runs(context: EngineContext, outlook: Outlook, *, change
     keys = set() if changed else {coming.key for coming in wanted}
     for key, run in there.items():
         if key not in keys or run["work_pool_name"] != outlook.pool:
-            await _withdraw(context.prefect, run["id"])
+            await context.prefect.delete(f"/flow_runs/{run['id']}")
     missing = [coming for coming in wanted if coming.key not in keys & there.keys()]
     for coming in missing:
         await _make(context.prefect, outlook.deployment_id, coming)
@@ -132,17 +132,8 @@ async def _made_ahead(context: EngineContext, outlook: Outlook) -> dict[str, dic
     runs = await context.prefect.post("/flow_runs/filter", query)
     made = {run["idempotency_key"]: run for run in runs if is_upcoming(run)}
     ids = {UUID(run["id"]) for run in made.values()}
-    bound = await asyncio.to_thread(_bound, context, ids) if ids else set()
+    bound = await context.read(bound_runs, ids) if ids else set()
     return {key: run for key, run in made.items() if UUID(run["id"]) not in bound}
-
-
-def _bound(context: EngineContext, ids: Collection[UUID]) -> set[UUID]:
-    with context.ledger.reading() as session:
-        return bound_runs(session, ids)
-
-
-async def _withdraw(api: PrefectApi, run_id: str) -> None:
-    await api.delete(f"/flow_runs/{run_id}")
 
 
 async def _make(api: PrefectApi, deployment_id: UUID, coming: UpcomingRun) -> None:
