@@ -8,10 +8,11 @@ import asyncio
 import base64
 import contextlib
 import functools
+import itertools
 import os
 import random
 import ssl
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 from uuid import uuid4
@@ -24,6 +25,7 @@ from jobauto_prefect.errors import (
     Forbidden,
     JobautoError,
     NotFound,
+    NotReady,
     PrefectRefuses,
     PrefectUnavailable,
     Unauthorized,
@@ -31,9 +33,6 @@ from jobauto_prefect.errors import (
 
 if TYPE_CHECKING:  # a worker holds nothing of the ledger in its memory
     from jobauto_prefect.ledger.secrets import SecretBox
-from collections.abc import Iterator
-
-from jobauto_prefect.errors import NotReady
 
 SERVICE = "jobauto service"
 """Who our own processes are to the gateway, and what their secret is derived for."""
@@ -185,6 +184,14 @@ class PrefectApi:
         """Post JSON; return the answer's JSON, None where there is none."""
         return await self.call("POST", path, body)
 
+    async def pages(self, path: str, query: Mapping[str, Any]) -> AsyncIterator[list[Any]]:
+        """Yield all that a filter finds, a page at a time."""
+        for offset in itertools.count(0, PAGE_SIZE):
+            page = await self.post(path, {**query, "limit": PAGE_SIZE, "offset": offset})
+            yield page
+            if len(page) < PAGE_SIZE:
+                return
+
     async def create(self, path: str, body: Any) -> tuple[Any, bool]:
         """Post JSON; return the answer's JSON, and whether Prefect made something new of it."""
         response = await self._called("POST", path, body)
@@ -224,18 +231,15 @@ class PrefectApi:
             return response
         # Writers that come again one by one do not get in each other's way once more.
         async with self._one_by_one:
-            return await self._repeat_in_turn(method, path, body)
-
-    async def _repeat_in_turn(self, method: str, path: str, body: Any) -> httpx.Response:
-        loop = asyncio.get_running_loop()
-        until = loop.time() + BUSY_SECONDS
-        wait = LONGEST_RETRY_WAIT / 4
-        while True:
-            response = await self._request(method, path, body)
-            if response.status_code not in BUSY or loop.time() > until:
-                return response
-            await asyncio.sleep(random.uniform(wait / 2, wait))  # noqa: S311 - spreads the callers
-            wait = min(wait * 2, LONGEST_RETRY_WAIT)
+            loop = asyncio.get_running_loop()
+            until = loop.time() + BUSY_SECONDS
+            wait = LONGEST_RETRY_WAIT / 4
+            while True:
+                response = await self._request(method, path, body)
+                if response.status_code not in BUSY or loop.time() > until:
+                    return response
+                await asyncio.sleep(random.uniform(wait / 2, wait))  # noqa: S311 - spreads callers
+                wait = min(wait * 2, LONGEST_RETRY_WAIT)
 
     async def _request(self, method: str, path: str, body: Any) -> httpx.Response:
         try:
@@ -333,11 +337,9 @@ def _detail(response: httpx.Response) -> str:
         return "no explanation"
     faults = body.get("exception_detail")
     if isinstance(faults, list):
-        explanation = "; ".join(f"{_place(fault)}: {fault.get('msg')}" for fault in faults)
+        explanation = "; ".join(
+            f"{'.'.join(map(str, fault.get('loc', ())))}: {fault.get('msg')}" for fault in faults
+        )
     else:
         explanation = str(body.get("detail") or body.get("exception_message"))
     return explanation[:SHOWN_DETAIL]
-
-
-def _place(fault: Mapping[str, Any]) -> str:
-    return ".".join(str(part) for part in fault.get("loc", ()))

@@ -11,7 +11,7 @@ import inspect
 import os
 import re
 import signal
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 from uuid import UUID, uuid4
@@ -65,27 +65,22 @@ def __getattr__(name: str) -> Flow[Any, Any]:
     matched = re.fullmatch("app_([1-9][0-9]*)", name)
     if matched is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    # Whoever asks may have a running event loop.
+    # Whoever asks, such as Prefect for a flow by its name, may have a running event loop.
     with ThreadPoolExecutor(1) as thread:
         return thread.submit(asyncio.run, _load(int(matched[1]))).result()
 
 
 async def _load(app_id: int) -> Flow[Any, Any]:
+    """Load a flow; where that fails in a flow run's process, fail the run with the reason."""
     try:
         return await load(app_id, load_settings(), PATIENCE_SECONDS)
     except JobautoError as error:
-        await _show(f"the application {app_id} can't be loaded: {error}")
+        if flow_run_id := os.environ.get("PREFECT__FLOW_RUN_ID"):
+            message = f"the application {app_id} can't be loaded: {error}"
+            status = RunStatus(state=PrefectState.FAILED, message=message)
+            async with connect() as api:
+                await set_state(api, UUID(flow_run_id), status)
         raise
-
-
-async def _show(message: str) -> None:
-    """Fail the run with the reason, where this is a flow run's process."""
-    flow_run_id = os.environ.get("PREFECT__FLOW_RUN_ID")
-    if flow_run_id:
-        async with connect() as api:
-            await set_state(
-                api, UUID(flow_run_id), RunStatus(state=PrefectState.FAILED, message=message)
-            )
 
 
 MOST_AT_ONCE = 1000  # flow runs of one pool on one machine
@@ -113,8 +108,13 @@ def compile_flow(application: ApplicationDocument, settings: Settings) -> Flow[A
     definition = parse(application.document)
     plan = flow_plan(application.id, definition, settings.language)
     compiled = parameters(definition, settings.language)
+
+    async def run(**values: Any) -> State[Any]:  # noqa: ARG001 - the claim takes the flow run's
+        return await run_application(settings)
+
+    run.__signature__ = inspect.Signature(list(_parameters(compiled)))  # type: ignore[attr-defined]
     flow: Flow[Any, Any] = Flow(
-        fn=_body(compiled, settings),
+        fn=run,
         name=plan.name,
         version=plan.version,
         description=plan.description,
@@ -123,14 +123,6 @@ def compile_flow(application: ApplicationDocument, settings: Settings) -> Flow[A
     )
     flow.parameters = PrefectSchema.model_validate(compiled.schema)
     return flow
-
-
-def _body(compiled: ParameterSchema, settings: Settings) -> Callable[..., Any]:
-    async def run(**values: Any) -> State[Any]:  # noqa: ARG001 - the claim takes the flow run's
-        return await run_application(settings)
-
-    run.__signature__ = inspect.Signature(list(_parameters(compiled)))  # type: ignore[attr-defined]
-    return run
 
 
 def _parameters(compiled: ParameterSchema) -> Iterator[inspect.Parameter]:
@@ -213,7 +205,7 @@ async def _carry_out(
         begun = appearance_at_start(looks, run.labels, answer.launch)
         reporter.show_start(run.id, looks, begun)
         metadata = RunMetadata(run.labels, begun)
-        run_status = await _fly(api, opened, run, claim, answer.launch)
+        run_status = await _run_job(api, opened, run, claim, answer.launch)
     else:
         raise Abort("the facade's answer says nothing")
     if run_status is None:
@@ -225,7 +217,7 @@ async def _carry_out(
         await reporter.wait_until_idle()
 
 
-async def _fly(
+async def _run_job(
     api: PrefectApi, opened: WorkerContext, run: FlowRun, claim: LaunchClaim, launch: Launch
 ) -> RunStatus | None:
     logs = LogShipper(api)

@@ -101,17 +101,14 @@ async def propose(
         details["scheduled_time"] = at.isoformat()
     proposed = {"type": state, "message": message or None, "state_details": details}
     body = {"state": proposed, "force": force}
-    return _answer(await api.post(f"/flow_runs/{flow_run_id}/set_state", body), details)
-
-
-def _answer(answer: Mapping[str, Any], details: Mapping[str, Any]) -> Proposal:
-    state, why = answer.get("state") or {}, answer.get("details") or {}
+    answer = await api.post(f"/flow_runs/{flow_run_id}/set_state", body)
+    present, why = answer.get("state") or {}, answer.get("details") or {}
     verdict = Verdict(answer["status"])
-    transition_id = (state.get("state_details") or {}).get("transition_id")
-    if verdict is Verdict.REJECT and transition_id == details["transition_id"]:
+    last_transition = (present.get("state_details") or {}).get("transition_id")
+    if verdict is Verdict.REJECT and last_transition == details["transition_id"]:
         verdict = Verdict.ACCEPT  # it had been accepted, and the answer got lost
     return Proposal(
-        verdict, state.get("type", ""), why.get("reason") or "", why.get("delay_seconds") or 0
+        verdict, present.get("type", ""), why.get("reason") or "", why.get("delay_seconds") or 0
     )
 
 
@@ -235,13 +232,11 @@ async def read_runs(api: PrefectApi, flow_run_ids: Iterable[UUID]) -> dict[UUID,
     for start in range(0, len(wanted), PAGE_SIZE):
         some = wanted[start : start + PAGE_SIZE]
         runs = await api.post("/flow_runs/filter", {"flow_runs": {"id": {"any_": some}}})
-        statuses |= {UUID(run["id"]): _prefect_run(run) for run in runs}
+        for run in runs:
+            appearance = RunAppearance(run["name"], tuple(run["tags"]))
+            status = PrefectRun(run["state_type"], run["run_count"], appearance)
+            statuses[UUID(run["id"])] = status
     return statuses
-
-
-def _prefect_run(run: Mapping[str, Any]) -> PrefectRun:
-    appearance = RunAppearance(run["name"], tuple(run["tags"]))
-    return PrefectRun(run["state_type"], run["run_count"], appearance)
 
 
 async def read_states(api: PrefectApi, flow_run_ids: Iterable[UUID]) -> dict[UUID, str]:

@@ -98,28 +98,17 @@ async def _create_run(context: EngineContext, message: OutboxMessage) -> bool:
         return False
     job, parameters, is_stale = start
     with tracing.span("create flow run", job.traceparent, {"jobauto.job_id": job.id}):
-        return await _create_run_of(context, message, job, parameters, is_stale=is_stale)
-
-
-async def _create_run_of(
-    context: EngineContext,
-    message: OutboxMessage,
-    job: Job,
-    parameters: dict[str, Any],
-    *,
-    is_stale: bool,
-) -> bool:
-    if job.task_id is not None and await adopt_pauses(context, [job.runtemplate_id]):
-        return False  # somebody paused the deployment in Prefect: its windows have ended
-    try:
-        run = await _run_of(context, job, parameters, is_stale=is_stale)
-    except PrefectRefuses as error:
-        if context.ledger.clock() - message.created_at < REFUSED_FOR:
-            raise  # it comes again, and until then the job says what it waits for
-        await context.write(_block, job.id, f"{error}; {CORRECT}")
-        return False
-    await context.write(_bind, job.id, run, message)
-    return True
+        if job.task_id is not None and await adopt_pauses(context, [job.runtemplate_id]):
+            return False  # somebody paused the deployment in Prefect: its windows have ended
+        try:
+            run = await _run_of(context, job, parameters, is_stale=is_stale)
+        except PrefectRefuses as error:
+            if context.ledger.clock() - message.created_at < REFUSED_FOR:
+                raise  # it comes again, and until then the job says what it waits for
+            await context.write(_block, job.id, f"{error}; {CORRECT}")
+            return False
+        await context.write(_bind, job.id, run, message)
+        return True
 
 
 def _read_start(

@@ -32,7 +32,7 @@ from jobauto_prefect.jobs.timetable import Timetable, timetable_of
 from jobauto_prefect.jobs.windows.due_windows import follow_zone
 from jobauto_prefect.ledger import notices, service_status
 from jobauto_prefect.ledger.audit.seals import Sealer
-from jobauto_prefect.ledger.audit.trail import SERVICE
+from jobauto_prefect.ledger.audit.trail import SERVICE, WritingSession
 from jobauto_prefect.ledger.idempotency import delete_expired
 from jobauto_prefect.ledger.jobs.windows import enqueue_missing_flows
 from jobauto_prefect.ledger.jobs.workers import forget_silent
@@ -97,7 +97,7 @@ async def run_services(
         asyncio.TaskGroup() as tasks,
     ):
         context = EngineContext(ledger, prefect, settings)
-        await asyncio.to_thread(_enqueue_missing_flows, ledger)
+        await context.write(enqueue_missing_flows)
         reaper = Reaper(ledger, settings, facade)
         outbox_worker = OutboxWorker(context)
         scheduler = WindowScheduler(ledger, outbox_worker.wake)
@@ -123,9 +123,9 @@ async def run_services(
             ("drift", DRIFT_SECONDS, DriftMonitor(context).check_next),
             ("seal", SEAL_SECONDS, partial(_seal, Sealer(ledger))),
             ("tallies", TALLY_SECONDS, as_thread_call(partial(fold_tallies, ledger))),
-            ("sign", SIGN_SECONDS, as_thread_call(partial(_sign, ledger))),
+            ("sign", SIGN_SECONDS, partial(context.write, service_status.record_heartbeat)),
             ("watch", WATCH_SECONDS, as_thread_call(OverrunMonitor(ledger, settings).look)),
-            ("clean", CLEANING_SECONDS, as_thread_call(partial(_delete_expired, ledger))),
+            ("clean", CLEANING_SECONDS, partial(context.write, _delete_expired)),
             ("retired", CLEANING_SECONDS, partial(delete_unused_flows, context)),
         ):
             tasks.create_task(_run_every(seconds, work, loops.loop(name)))
@@ -138,16 +138,6 @@ async def _seal(sealer: Sealer) -> None:
         if await asyncio.to_thread(sealer.seal):
             return
         await asyncio.sleep(SEAL_LOOK_SECONDS)
-
-
-def _enqueue_missing_flows(ledger: Ledger) -> None:
-    with ledger.writing(SERVICE) as session:
-        enqueue_missing_flows(session)
-
-
-def _sign(ledger: Ledger) -> None:
-    with ledger.writing(SERVICE) as session:
-        service_status.record_heartbeat(session)
 
 
 async def _prune(pruner: Pruner, loop: Loop) -> None:
@@ -169,12 +159,11 @@ async def _prune(pruner: Pruner, loop: Loop) -> None:
         await _run_once(sweep, loop)
 
 
-def _delete_expired(ledger: Ledger) -> None:
+def _delete_expired(session: WritingSession) -> None:
     """Delete expired idempotency records, silent workers and old notices."""
-    with ledger.writing(SERVICE) as session:
-        delete_expired(session)
-        forget_silent(session)
-        notices.delete_old(session)
+    delete_expired(session)
+    forget_silent(session)
+    notices.delete_old(session)
 
 
 def as_thread_call(work: Callable[[], None]) -> Callable[[], Awaitable[None]]:
@@ -238,19 +227,18 @@ class Reaper:
     async def reap(self) -> None:
         """Mark jobs lost whose lease has run out; while none is held, look less often."""
         now = self._ledger.clock()
-        if not self._is_due(now):
+        idle = now - self._looked_at if self._looked_at is not None else None
+        pause = self._lease / REAPS_PER_LEASE_IDLE
+        if idle is not None and idle < pause and not self._are_leases_held:
             return
-        if not await self.answers() or self._was_away(now):
+        was_away = idle is None or idle > self._lease / 2
+        if not await self.answers() or was_away:
             self._answering_since = None
         self._looked_at = now
         if self._answering_since is None:
             self._answering_since = now
         elif now - self._answering_since >= self._lease:
             await self._reap_before(now - self._lease)
-
-    def _is_due(self, now: datetime) -> bool:
-        pause = self._lease / REAPS_PER_LEASE_IDLE
-        return self._are_leases_held or self._looked_at is None or now - self._looked_at >= pause
 
     async def answers(self) -> bool:
         """Whether the claims API answers."""
@@ -259,9 +247,6 @@ class Reaper:
         except httpx.HTTPError:
             return False
         return answer.is_success
-
-    def _was_away(self, now: datetime) -> bool:
-        return self._looked_at is None or now - self._looked_at > self._lease / 2
 
     async def _reap_before(self, instant: datetime) -> None:
         try:

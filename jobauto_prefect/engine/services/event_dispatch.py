@@ -97,19 +97,15 @@ async def _waiting_runs(context: EngineContext, due: Sequence[DueDelivery]) -> d
         "deployments": {"id": {"any_": deployments}},
         "flow_runs": {"state": {"type": {"any_": WAITING}}},
         "sort": "ID_DESC",
-        "limit": PAGE_SIZE,
-        "offset": 0,
     }
     runs: dict[Key, UUID] = {}
-    while deployments:
-        page = await context.prefect.post("/flow_runs/filter", body)
+    if not deployments:
+        return runs
+    async for page in context.prefect.pages("/flow_runs/filter", body):
         for run in page:
             key = _key(run)
             if key in happened and datetime.fromisoformat(run["created"]) > happened[key]:
                 runs[key] = UUID(run["id"])
-        if len(page) < PAGE_SIZE:
-            break
-        body["offset"] += PAGE_SIZE
     return runs
 
 

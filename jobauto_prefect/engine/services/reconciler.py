@@ -26,7 +26,7 @@ from jobauto_prefect.jobs.isolation import apart
 from jobauto_prefect.jobs.outcome.cancellation import cancel
 from jobauto_prefect.jobs.outcome.confirmation import Verdict, is_shown, judge, must_be_forced
 from jobauto_prefect.jobs.outcome.loss import mark_unclaimed_lost
-from jobauto_prefect.ledger.audit.trail import SERVICE, WritingSession
+from jobauto_prefect.ledger.audit.trail import WritingSession
 from jobauto_prefect.ledger.jobs import attempts, confirmations, leases
 from jobauto_prefect.ledger.jobs.confirmations import MOST_LOOKS, SETTLED_FOR, End
 from jobauto_prefect.ledger.outbox import OutboxKind, enqueue
@@ -74,30 +74,24 @@ class Reconciler:
             status = await pool_status(self._context.prefect)
         except PrefectUnavailable as error:
             self._was_away = True
-            await asyncio.to_thread(self._keep, PrefectStatus(away=str(error)))
+            await self._keep(PrefectStatus(away=str(error)))
             raise
-        await asyncio.to_thread(self._keep, status)
+        await self._keep(status)
         if self._was_away:
-            await asyncio.to_thread(self._doubt)
+            await self._doubt()
         self._answered_at, self._was_away = now, False
         await confirm_ends(self._context)
         await settle_waiting(self._context)
 
-    def _keep(self, status: PrefectStatus) -> None:
-        ledger = self._context.ledger
-        with ledger.reading() as session:
-            remembered = read_status(session)
-        if _sets(remembered) != _sets(status):
-            with ledger.writing(SERVICE) as session:
-                store_status(session, status)
+    async def _keep(self, status: PrefectStatus) -> None:
+        if _sets(await self._context.read(read_status)) != _sets(status):
+            await self._context.write(store_status, status)
 
-    def _doubt(self) -> None:
-        ledger = self._context.ledger
-        with ledger.reading() as session:
-            since = self._answered_at or confirmations.last_end(session)
+    async def _doubt(self) -> None:
+        """Have the ends since shortly before the outage looked at again."""
+        since = self._answered_at or await self._context.read(confirmations.last_end)
         if since is not None:
-            with ledger.writing(SERVICE) as session:
-                confirmations.require_confirmation_since(session, since - DOUBTED)
+            await self._context.write(confirmations.require_confirmation_since, since - DOUBTED)
 
 
 async def confirm_ends(context: EngineContext) -> None:
@@ -195,14 +189,10 @@ async def pool_status(api: PrefectApi) -> PrefectStatus:
     """
     paused: set[str] = set()
     foreign: set[str] = set()
-    offset = 0
-    while True:
-        page = await api.post("/work_pools/filter", {"limit": PAGE_SIZE, "offset": offset})
+    async for page in api.pages("/work_pools/filter", {}):
         paused |= {pool["name"] for pool in page if pool["is_paused"]}
         foreign |= {pool["name"] for pool in page if pool["type"] != POOL_TYPE}
-        offset += len(page)
-        if len(page) < PAGE_SIZE:
-            return PrefectStatus(paused=paused, foreign=foreign)
+    return PrefectStatus(paused=paused, foreign=foreign)
 
 
 CLAIM_WITHIN = timedelta(seconds=60)
@@ -259,15 +249,10 @@ class UnclaimedRuns:
 
     async def _running(self) -> dict[UUID, UUID]:
         """Return flow run -> its deployment, of the runs that Prefect takes for running."""
-        wanted = {"state": {"type": {"any_": ["RUNNING"]}}}
-        deployments: dict[UUID, UUID] = {}
-        offset = 0
-        while True:
-            body = {"flow_runs": wanted, "sort": "ID_DESC", "limit": PAGE_SIZE, "offset": offset}
-            page = await self._context.prefect.post("/flow_runs/filter", body)
-            deployments |= {
-                UUID(run["id"]): UUID(run["deployment_id"]) for run in page if run["deployment_id"]
-            }
-            offset += len(page)
-            if len(page) < PAGE_SIZE:
-                return deployments
+        query = {"flow_runs": {"state": {"type": {"any_": ["RUNNING"]}}}, "sort": "ID_DESC"}
+        return {
+            UUID(run["id"]): UUID(run["deployment_id"])
+            async for page in self._context.prefect.pages("/flow_runs/filter", query)
+            for run in page
+            if run["deployment_id"]
+        }

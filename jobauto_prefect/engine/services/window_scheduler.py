@@ -162,19 +162,16 @@ class MissingRunMonitor:
                 "state": {"type": {"any_": ["SCHEDULED", "PENDING", "RUNNING"]}},
                 "expected_start_time": between,
             },
-            "limit": PAGE_SIZE,
         }
-        runs: dict[tuple[UUID, datetime], UUID] = {}
-        offset = 0
-        while True:
-            page = await self._context.prefect.post("/flow_runs/filter", query | {"offset": offset})
-            for run in page:
-                if run["auto_scheduled"]:
-                    due_at = datetime.fromisoformat(run["expected_start_time"])
-                    runs[UUID(run["deployment_id"]), due_at] = UUID(run["id"])
-            offset += len(page)
-            if len(page) < PAGE_SIZE:
-                return runs
+        return {
+            (
+                UUID(run["deployment_id"]),
+                datetime.fromisoformat(run["expected_start_time"]),
+            ): UUID(run["id"])
+            async for page in self._context.prefect.pages("/flow_runs/filter", query)
+            for run in page
+            if run["auto_scheduled"]
+        }
 
     def _bind(self, waiting: Sequence[Job], runs: dict[tuple[UUID, datetime], UUID]) -> None:
         for waiting_job in sorted(waiting, key=lambda job: (job.task_id or 0, job.id)):

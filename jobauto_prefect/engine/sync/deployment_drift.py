@@ -5,7 +5,6 @@ else is noted in the audit trail and put back.
 """
 
 import contextlib
-import itertools
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -211,13 +210,9 @@ async def stray_deployments(context: EngineContext) -> list[PrefectObject]:
     """
     strays = list[PrefectObject]()
     of_ours = {"work_pools": {"type": {"any_": [POOL_TYPE]}}, "sort": "NAME_ASC"}
-    for offset in itertools.count(0, PAGE_SIZE):
-        page = {**of_ours, "limit": PAGE_SIZE, "offset": offset}
-        found = await context.prefect.post("/deployments/filter", page)
+    async for found in context.prefect.pages("/deployments/filter", of_ours):
         known = await context.read(deployments_of_ours, [UUID(each["id"]) for each in found])
         strays += [each for each in found if UUID(each["id"]) not in known]
-        if len(found) < PAGE_SIZE:
-            break
     return strays
 
 

@@ -39,17 +39,10 @@ def desired_deployment(
     """
     if given is None:
         given = given_by_rules(session, [template.id])
-    facts = _facts_of(session, template, settings, given.get(template.id, GivenByRules()))
-    return deployment_plan(facts, template.app.definition)
-
-
-def _facts_of(
-    session: ReadingSession, template: RunTemplate, settings: Settings, given: GivenByRules
-) -> TemplateFacts:
     app, company = template.app, template.company
     withheld = withheld_keys(template)
     values = {**company.env, **template.env}
-    return TemplateFacts(
+    facts = TemplateFacts(
         template_id=template.id,
         name=_distinct_name(session, template),
         app_id=app.id,
@@ -61,7 +54,7 @@ def _facts_of(
         queue=WorkQueuePlan(template.queue or DEFAULT_QUEUE, template.queue_priority),
         values={name: text for name, text in values.items() if name not in withheld},
         withheld=withheld,
-        mapped=_mapped(template, given),
+        mapped=_mapped(template, given.get(template.id, GivenByRules())),
         executor=template.executor,
         interval=template.interv,
         cron=template.cron,
@@ -74,6 +67,7 @@ def _facts_of(
         language=settings.language,
         record_url=page_address(settings.url, "runtemplate", template.id),
     )
+    return deployment_plan(facts, app.definition)
 
 
 def withheld_keys(template: RunTemplate) -> frozenset[str]:
@@ -132,20 +126,17 @@ def run_parameters(job: Job, box: SecretBox) -> dict[str, Any]:
     Prefect adds those of the deployment. The claim takes the values from the job; here they are
     for people.
     """
-    return {**_overrides(job, box), REFERENCES: {"job": job.id}}
-
-
-def _overrides(job: Job, box: SecretBox) -> dict[str, Any]:
+    reference = {REFERENCES: {"job": job.id}}
     if not job.overrides:
-        return {}
+        return reference
     hidden = withheld_keys(job.runtemplate) | job.override_secrets.keys()
     plain = {key: text for key, text in job.overrides.items() if key not in hidden}
     try:
         masker = Masker(_secrets(job, box))
     except KeyMissing:
-        return {}  # what can't be compared is not shown; the claim says what is wrong
+        return reference  # what can't be compared is not shown; the claim says what is wrong
     clear = {key: text for key, text in plain.items() if masker.mask(text) == text}
-    return override_parameters(job.runtemplate.app.definition, clear)
+    return override_parameters(job.runtemplate.app.definition, clear) | reference
 
 
 def _secrets(job: Job, box: SecretBox) -> list[str]:

@@ -13,7 +13,7 @@ from urllib.parse import quote
 from uuid import UUID
 
 from jobauto_prefect.compiler.plan import DeploymentPlan, FlowPlan, is_given
-from jobauto_prefect.engine.api import PAGE_SIZE, PrefectApi
+from jobauto_prefect.engine.api import PrefectApi
 from jobauto_prefect.engine.sync.deployment_comparison import (
     PrefectObject,
     comparable_fields,
@@ -128,7 +128,10 @@ async def ensure_flow(
     api: PrefectApi, plan: FlowPlan, remembered: UUID | None, written: list[str]
 ) -> UUID:
     """Return the id of the flow that a plan is about; each write is said in `written`."""
-    flow = await _get_shared_or_none(api, f"/flows/{remembered}") if remembered else None
+    flow: PrefectObject | None = None
+    if remembered is not None:
+        with contextlib.suppress(NotFound):
+            flow = await api.get_shared(f"/flows/{remembered}")
     if flow is None or flow["name"] != plan.name:
         flow = await api.get_or_none(f"/flows/name/{quote(plan.name, safe='')}")
     if flow is None:
@@ -148,22 +151,16 @@ async def _ensure_deployment(
 
     None: it replaces no deployment.
     """
-    former = await _known_deployment(api, remembered.deployment_id)
-    if former is not None and _is_named(former, plan, flow_id):
+    former: PrefectObject | None = None
+    if remembered.deployment_id is not None:
+        former = await api.get_or_none(f"/deployments/{remembered.deployment_id}")
+    if former and (former["name"], former["flow_id"]) == (plan.name, str(flow_id)):
         await _change(api, plan, former, written)
         return UUID(former["id"]), None, False
     deployment_id, is_new = await _create(api, plan, flow_id)
     written.append(f"deployment {plan.name} {'created' if is_new else 'taken over'}")
     replaced = former is not None and former["id"] != str(deployment_id)
     return deployment_id, former if replaced else None, is_new
-
-
-async def _known_deployment(api: PrefectApi, remembered: UUID | None) -> PrefectObject | None:
-    return await api.get_or_none(f"/deployments/{remembered}") if remembered else None
-
-
-def _is_named(deployment: PrefectObject, plan: DeploymentPlan, flow_id: UUID) -> bool:
-    return bool(deployment["name"] == plan.name and deployment["flow_id"] == str(flow_id))
 
 
 async def _create(api: PrefectApi, plan: DeploymentPlan, flow_id: UUID) -> tuple[UUID, bool]:
@@ -217,13 +214,6 @@ async def _change_schedule(
         written.append(f"deployment {plan.name}: schedule changed")
 
 
-async def _get_shared_or_none(api: PrefectApi, path: str) -> PrefectObject | None:
-    with contextlib.suppress(NotFound):
-        flow: PrefectObject = await api.get_shared(path)
-        return flow
-    return None
-
-
 async def move_waiting_runs(
     api: PrefectApi, source: UUID, target: UUID, pool: str, queue: str
 ) -> dict[UUID, UUID]:
@@ -236,12 +226,14 @@ async def move_waiting_runs(
     own schedule. A repeated call after an interruption makes no second successor.
     """
     moved = {}
-    for run in await _waiting(api, source):
-        if (
-            run["auto_scheduled"]
-            or is_upcoming(run)
-            or (source == target and _is_there(run, pool, queue))
-        ):
+    query = {
+        "deployments": {"id": {"any_": [str(source)]}},
+        "flow_runs": {"state": {"type": {"any_": ["SCHEDULED"]}}},
+    }
+    waiting = [run async for page in api.pages("/flow_runs/filter", query) for run in page]
+    for run in waiting:
+        is_there = (run["work_pool_name"], run["work_queue_name"]) == (pool, queue)
+        if run["auto_scheduled"] or is_upcoming(run) or (source == target and is_there):
             continue
         body = _successor(run)
         successor = await api.post(f"/deployments/{target}/create_flow_run", body)
@@ -249,10 +241,6 @@ async def move_waiting_runs(
     for old in moved:
         await api.delete(f"/flow_runs/{old}")
     return moved
-
-
-def _is_there(run: Mapping[str, Any], pool: str, queue: str) -> bool:
-    return bool(run["work_pool_name"] == pool and run["work_queue_name"] == queue)
 
 
 def _successor(run: Mapping[str, Any]) -> dict[str, Any]:
@@ -267,18 +255,3 @@ def _successor(run: Mapping[str, Any]) -> dict[str, Any]:
         "idempotency_key": moved_key(run["id"]),
         "state": {"type": "SCHEDULED", "state_details": details},
     }
-
-
-async def _waiting(api: PrefectApi, deployment_id: UUID) -> list[dict[str, Any]]:
-    runs: list[dict[str, Any]] = []
-    while True:
-        query = {
-            "deployments": {"id": {"any_": [str(deployment_id)]}},
-            "flow_runs": {"state": {"type": {"any_": ["SCHEDULED"]}}},
-            "limit": PAGE_SIZE,
-            "offset": len(runs),
-        }
-        page = await api.post("/flow_runs/filter", query)
-        runs += page
-        if len(page) < PAGE_SIZE:
-            return runs

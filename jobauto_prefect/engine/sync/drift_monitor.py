@@ -2,13 +2,12 @@
 
 import itertools
 import logging
-from typing import Any
 
 from jobauto_prefect.engine.context import EngineContext
 from jobauto_prefect.engine.sync.application_flows import FlowComparison
 from jobauto_prefect.engine.sync.credentials import BlockComparison, BlockTypeComparison
 from jobauto_prefect.engine.sync.deployment_drift import DeploymentComparison
-from jobauto_prefect.engine.sync.drift import Comparison, Correction
+from jobauto_prefect.engine.sync.drift import Correction
 from jobauto_prefect.engine.sync.event_rules import AutomationComparison
 
 logger = logging.getLogger(__name__)
@@ -55,16 +54,12 @@ async def correct_all(context: EngineContext) -> list[Correction]:
     """
     corrections: list[Correction] = []
     for comparison in COMPARISONS:
-        corrections += await _correct_kind(comparison(context))
-    _log(corrections)
-    return corrections
-
-
-async def _correct_kind(comparison: Comparison[Any, Any]) -> list[Correction]:
-    corrections, last_id = await comparison.correct()
-    while last_id:
-        page, last_id = await comparison.correct(last_id)
+        page, last_id = await comparison(context).correct()
         corrections += page
+        while last_id:
+            page, last_id = await comparison(context).correct(last_id)
+            corrections += page
+    _log(corrections)
     return corrections
 
 

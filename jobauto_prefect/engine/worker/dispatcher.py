@@ -167,11 +167,6 @@ class Dispatcher:
         self._complained = False
         self.stopped = False
 
-    @property
-    def in_hand(self) -> Collection[UUID]:
-        """The flow runs being worked on."""
-        return self._in_hand.keys()
-
     def wake(self) -> None:
         """Poll now."""
         self._asked_at = float("-inf")
@@ -345,7 +340,7 @@ class Dispatcher:
         now = self._clock()
         self._start_offered_until(now)
         self._start_offered_until(now + timedelta(seconds=CLAIM_AHEAD_SECONDS))
-        self._next_due = self._earliest()
+        self._next_due = min((run.due for run in self._offered), default=None)
 
     def _start_offered_until(self, instant: datetime) -> None:
         later: list[WaitingRun] = []
@@ -358,11 +353,6 @@ class Dispatcher:
             else:
                 self._begin(run)
         self._offered.extendleft(reversed(later))
-
-    def _earliest(self) -> datetime | None:
-        if not self._offered:
-            return None
-        return min(run.due for run in self._offered)
 
     def _begin(self, run: WaitingRun) -> None:
         task = asyncio.create_task(self._work(run))

@@ -98,18 +98,15 @@ async def listen(pool_id: UUID, listener: RunListener, clock: Clock) -> None:
 
 
 def _subscriber(pool_id: UUID, now: datetime) -> PrefectEventSubscriber:
-    subscriber = get_events_subscriber(_filter(pool_id), reconnection_attempts=0)
-    # Its own is this host's time less a minute: nothing is heard until then where that is ahead.
-    subscriber._backfill_since = now - MISSED  # type: ignore[assignment]  # noqa: SLF001
-    return subscriber
-
-
-def _filter(pool_id: UUID) -> EventFilter:
     names = sorted(LIMIT_EVENTS.union(PREFIX + name for name in WAITING | ENDING))
-    return EventFilter(
+    wanted = EventFilter(
         event=EventNameFilter(name=names),
         any_resource=EventAnyResourceFilter(id=[f"prefect.work-pool.{pool_id}"]),
     )
+    subscriber = get_events_subscriber(wanted, reconnection_attempts=0)
+    # Its own is this host's time less a minute: nothing is heard until then where that is ahead.
+    subscriber._backfill_since = now - MISSED  # type: ignore[assignment]  # noqa: SLF001
+    return subscriber
 
 
 def _notify(listener: RunListener, event: Event) -> None:

@@ -57,7 +57,9 @@ class LogShipper:
                 if room > 0:
                     self.add(flow_run_id, first_lines(lines, room))
                 if 0 <= room < len(lines.texts):
-                    self.add(flow_run_id, _notice_in_place_of(lines, job_id))
+                    text = f"more than {MOST_LINES} lines; all of them: jobauto job logs {job_id}"
+                    notice = lines.model_copy(update={"stream": "notice", "texts": [text]})
+                    self.add(flow_run_id, notice)
                 room = max(-1, room - len(lines.texts))
 
         return add
@@ -70,7 +72,9 @@ class LogShipper:
             "level": LEVELS[lines.stream],
             "timestamp": lines.at.isoformat(),
         }
-        self._waiting.extend(common | {"message": _text(text)} for text in lines.texts)
+        for text in lines.texts:
+            # Prefect shows no empty lines.
+            self._waiting.append(common | {"message": storable_text(text[:LONGEST_LINE]) or " "})
         self._some.set()
 
     async def run(self) -> None:
@@ -124,12 +128,3 @@ class LogShipper:
             )
         except JobautoError as error:
             logger.warning("%d lines of output are not in Prefect's log: %s", len(batch), error)
-
-
-def _notice_in_place_of(lines: OutputLines, job_id: int) -> OutputLines:
-    text = f"more than {MOST_LINES} lines; all of them: jobauto job logs {job_id}"
-    return lines.model_copy(update={"stream": "notice", "texts": [text]})
-
-
-def _text(text: str) -> str:
-    return storable_text(text[:LONGEST_LINE]) or " "  # Prefect shows no empty lines

@@ -42,7 +42,11 @@ class WorkerSession:
         self._opened = opened
         self._options = options
         self._logs = LogShipper(api)
-        self._driver = RunDriver(api, opened, options.worker, self._logs, self._pause)
+
+        def pause(seconds: float) -> None:
+            self._dispatcher.pause(seconds)
+
+        self._driver = RunDriver(api, opened, options.worker, self._logs, pause)
         self._dispatcher = Dispatcher(
             api,
             options.target,
@@ -141,9 +145,6 @@ class WorkerSession:
     def on_fitness_changed(self) -> None:
         """Poll now: jobs may be possible again."""
         self._dispatcher.wake()
-
-    def _pause(self, seconds: float) -> None:
-        self._dispatcher.pause(seconds)
 
     # the end
 

@@ -118,7 +118,9 @@ class StateReporter:
         finish = metadata_change(flow_run_id, run_status, borne)
         if finish is not None:
             self._waiting.append(finish)
-            self._finish_soon()
+            if not self._finishing:
+                self._finishing = True
+                self._start(self._finish_all())
         if run_status.artifact_markdown:
             self._start(add_page(self._api, flow_run_id, run_status))
 
@@ -130,11 +132,6 @@ class StateReporter:
             self._start(change_appearance(self._api, flow_run_id, after))
         elif after.name != before.name:
             self._start(name_run(self._api, flow_run_id, after.name))
-
-    def _finish_soon(self) -> None:
-        if not self._finishing:
-            self._finishing = True
-            self._start(self._finish_all())
 
     async def _finish_all(self) -> None:
         try:
