@@ -92,14 +92,17 @@ class OutboxWorker:
     async def run(self) -> None:
         """Carry messages out until cancelled."""
         self._loop = asyncio.get_running_loop()
-        async with self._deliveries() as group:
-            while True:
-                await self._begin_due(group)
-                try:
-                    async with asyncio.timeout(self._poll_seconds):
-                        await self._due.wait()
-                except TimeoutError:
-                    self._more_may_wait = True
+        try:
+            async with self._deliveries() as group:
+                while True:
+                    await self._begin_due(group)
+                    try:
+                        async with asyncio.timeout(self._poll_seconds):
+                            await self._due.wait()
+                    except TimeoutError:
+                        self._more_may_wait = True
+        finally:
+            self._loop = None  # a ledger that outlives it wakes nobody
 
     async def handle_all(self) -> None:
         """Carry out every message that is due now."""
