@@ -15,6 +15,7 @@ from jobauto_prefect.errors import (
     Fault,
     InvalidInput,
     JobautoError,
+    RecordExists,
     StalePlan,
     Unavailable,
 )
@@ -42,7 +43,10 @@ APPLY_SECONDS = 1800.0
 
 Result = TypeVar("Result")
 
-ERRORS: Mapping[int, type[JobautoError]] = {**REFUSALS, STATUS[Unavailable]: Unavailable}
+ERRORS: Mapping[int, type[JobautoError]] = {
+    **REFUSALS,
+    **{STATUS[error]: error for error in (RecordExists, Unavailable)},
+}
 """What an answer with one of these statuses is raised as."""
 
 
@@ -94,6 +98,15 @@ class Client:
         """Create or update a record."""
         return await self._ask("POST", f"/{item}/", content=_encode_json(fields), query=query)
 
+    async def create(self, item: str, fields: Mapping[str, Any]) -> Any:
+        """Create a record.
+
+        Raises:
+            RecordExists: there is one of its name; it stays as it is.
+        """
+        content = _encode_json(fields)
+        return await self._ask("POST", f"/{item}/", content=content, creates=True)
+
     async def post_to(
         self, path: str, fields: Mapping[str, Any] | None = None, **query: Any
     ) -> Any:
@@ -139,8 +152,9 @@ class Client:
         path: str,
         query: Mapping[str, Any] | None = None,
         content: bytes | None = None,
+        creates: bool = False,
     ) -> Response:
-        question = Request(method, BASE + path, query or {}, content)
+        question = Request(method, BASE + path, query or {}, content, creates=creates)
         answer = await self._connection.ask(question)
         if not answer.is_success:
             raise _make_error(question, answer)

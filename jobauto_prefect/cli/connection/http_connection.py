@@ -32,6 +32,7 @@ class HttpConnection:
                 question.path,
                 params=dict(question.query),
                 content=question.content,
+                headers=dict(question.headers),
                 timeout=question.seconds or TIMEOUT_SECONDS,
             )
         except httpx.TransportError as error:

@@ -14,7 +14,8 @@ _NEXT = re.compile(r'<([^>]*)>\s*;[^,]*rel="?next"?')
 class Request:
     """One request. `path` is that of the address, `query` what comes after it.
 
-    `seconds` is how long the answer may take; None: as long as usual.
+    `seconds` is how long the answer may take; None: as long as usual. `creates`: nothing is written
+    where the record is there already.
     """
 
     method: str
@@ -22,6 +23,12 @@ class Request:
     query: Mapping[str, Any] = field(default_factory=dict)
     content: bytes | None = None
     seconds: float | None = None
+    creates: bool = False
+
+    @property
+    def headers(self) -> Mapping[str, str]:
+        """Those beside what every request has."""
+        return {"If-None-Match": "*"} if self.creates else {}
 
 
 @dataclass(frozen=True, slots=True)

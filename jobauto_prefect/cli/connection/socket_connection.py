@@ -69,6 +69,7 @@ def _request(http: h11.Connection, question: Request) -> bytes:
         "User-Agent": f"jobauto/{__version__}",
         "Content-Length": str(len(content)),
         "Connection": "close",
+        **question.headers,
     }
     request = h11.Request(
         method=question.method,

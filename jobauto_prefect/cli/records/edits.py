@@ -1,8 +1,8 @@
-"""`create`, `set` and `delete` of records: what a file with one record would do."""
+"""`create`, `set` and `delete` of records: names and fields are sent, the facade decides."""
 
 import json
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -14,18 +14,22 @@ from jobauto_prefect.cli.output.terminal import (
     print_line,
     warning_messages,
 )
-from jobauto_prefect.cli.records.lookup import fetch_record_index, find_id
+from jobauto_prefect.cli.records.lookup import (
+    Record,
+    find_application,
+    find_id,
+    find_named,
+    path_of,
+)
 from jobauto_prefect.definitions.kinds import KINDS
-from jobauto_prefect.definitions.validation.record_files import record_schema
-from jobauto_prefect.errors import Conflict, InvalidInput, NotFound
-from jobauto_prefect.facade.apply.record_kinds import FILES
+from jobauto_prefect.definitions.validation.record_files import check_record, record_schema
+from jobauto_prefect.errors import Conflict, InvalidInput, NotFound, RecordExists
+from jobauto_prefect.facade.apply.action_references import MODES, to_field_actions
 from jobauto_prefect.wording import escape_controls, pluralize
 
 if TYPE_CHECKING:
     from jobauto_prefect.cli.connection.client import Client
-    from jobauto_prefect.facade.apply.record_index import RecordIndex
 
-COMMAND_LINE = "command line"
 SLACK_ADDRESS = "notices.slack.uri"
 """A secret that is no value; no name of a value has a dot."""
 
@@ -96,21 +100,25 @@ def create_record(kind: str, name: str | None, edit: Edit, as_json: bool, url: s
         Conflict: there is one of that name.
         InvalidInput: with everything that is wrong.
     """
+    named = _parse_name(kind, name) if name is not None else {}
+    content = {"kind": kind, **named, **edit.members}
+    if "name" in record_schema(kind)["required"]:  # the key is the name, too, until one is given
+        content.setdefault("name", content[KINDS[kind].key[-1]])
+    _raise_faults(check_record(kind, content))
+    group, noun = KINDS[kind].command, KINDS[kind].noun
 
-    async def work(_client: "Client", index: "RecordIndex") -> tuple[int | None, dict[str, Any]]:
-        named = _parse_name(kind, name) if name is not None else {}
-        content = {"kind": kind, **named, **edit.members}
-        _add_default_name(kind, content)
-        _require_valid(kind, content)
-        if (number := index.id_of(kind, content)) is not None:
-            group = KINDS[kind].command
+    async def write(client: "Client", secrets: Mapping[str, str]) -> Any:
+        fields = await _fields(client, kind, content, secrets, None)
+        if not KINDS[kind].known_by:
+            await _require_other_rule(client, fields)
+        try:
+            return await client.create(kind, fields)
+        except RecordExists:
             raise Conflict(
-                f"there is such a {KINDS[kind].noun} already, {number}; "
-                f"change it: jobauto {group} set {number}"
-            )
-        return None, content
+                f"there is such a {noun} already; change it: jobauto {group} set {name}"
+            ) from None
 
-    _send(kind, edit, work, as_json, url, "created")
+    _write(kind, edit, write, as_json, url, "created")
 
 
 def change_record(kind: str, name: str, edit: Edit, as_json: bool, url: str | None) -> None:
@@ -120,32 +128,24 @@ def change_record(kind: str, name: str, edit: Edit, as_json: bool, url: str | No
         NotFound: there is none.
         InvalidInput: with everything that is wrong.
     """
+    faults = check_record(kind, {"kind": kind, **edit.members})
+    _raise_faults(each for each in faults if each.pointer)  # the others: what is not said
 
-    async def work(client: "Client", index: "RecordIndex") -> tuple[int | None, dict[str, Any]]:
-        from jobauto_prefect.cli.files.writer import file_content
+    async def write(client: "Client", secrets: Mapping[str, str]) -> Any:
+        word = name if KINDS[kind].named else str(await find_id(client, kind, name))
+        try:
+            fields = await _fields(client, kind, edit.members, secrets, word)
+            return await client.post_to(f"{path_of(kind, word)}.json", fields)
+        except NotFound:
+            await find_id(client, kind, name)  # says what may be meant, where nothing has the name
+            raise
 
-        number = await find_id(client, kind, name)
-        record = index.records[kind].get(number)
-        if record is None:
-            raise NotFound(
-                f"there is no {KINDS[kind].noun} {number}; see: jobauto {KINDS[kind].command} list"
-            )
-        content, _ = file_content(index, kind, record)
-        if {"app", "app_uuid"} & set(edit.members):
-            content.pop("app", None)
-            content.pop("app_uuid", None)
-        if KINDS[kind].values not in edit.members:
-            content.pop(KINDS[kind].values or "", None)  # values that stay are judged by nobody
-        changed = {**content, **edit.members}
-        _require_valid(kind, changed)
-        return number, changed
-
-    _send(kind, edit, work, as_json, url, "changed")
+    _write(kind, edit, write, as_json, url, "changed")
 
 
 def _parse_name(kind: str, name: str) -> dict[str, str]:
     key = KINDS[kind].key
-    if len(key) == 1 or FILES[kind].is_shared:
+    if len(key) == 1 or KINDS[kind].owner == "shared":
         return {key[-1]: name}
     company, slash, own = name.partition("/")
     if not slash or not own:
@@ -153,34 +153,26 @@ def _parse_name(kind: str, name: str) -> dict[str, str]:
     return {"company": company, "name": own}
 
 
-def _add_default_name(kind: str, content: dict[str, Any]) -> None:
-    """Use the key as the name, too, until a name is given."""
-    if "name" in record_schema(kind)["required"]:
-        content.setdefault("name", content[KINDS[kind].key[-1]])
-
-
-def _require_valid(kind: str, content: Mapping[str, Any]) -> None:
-    from jobauto_prefect.definitions.validation.record_files import check_record
-
-    faults = check_record(kind, content)
-    if faults:
-        raise InvalidInput((), _join_faults(faults))
-
-
-def _join_faults(faults: Iterable[Any]) -> str:
+def _raise_faults(faults: Iterable[Any]) -> None:
     messages = [f"{fault.pointer.lstrip('/')} {fault.message}".strip() for fault in faults]
-    return f"{'; '.join(messages)}; nothing was changed"
+    if messages:
+        raise InvalidInput((), f"{'; '.join(messages)}; nothing was changed")
 
 
-def _send(kind: str, edit: Edit, work: Any, as_json: bool, url: str | None, verb: str) -> None:
+def _write(
+    kind: str,
+    edit: Edit,
+    write: Callable[["Client", Mapping[str, str]], Awaitable[Any]],
+    as_json: bool,
+    url: str | None,
+    verb: str,
+) -> None:
     from jobauto_prefect.cli.connection.client import Client, call_facade
 
     secrets = _read_secrets(edit.secrets)
 
     async def session(client: Client) -> Any:
-        index = await fetch_record_index(client)
-        number, content = await work(client, index)
-        record = await _post(client, index, kind, number, content, edit.members, secrets)
+        record = await write(client, secrets)
         await client.wait_for_prefect()
         return record
 
@@ -194,51 +186,153 @@ def _send(kind: str, edit: Edit, work: Any, as_json: bool, url: str | None, verb
         )
 
 
-async def _post(
+async def _fields(
     client: "Client",
-    index: "RecordIndex",
     kind: str,
-    number: int | None,
-    content: dict[str, Any],
-    edited: Mapping[str, Any],
+    content: Mapping[str, Any],
     secrets: Mapping[str, str],
-) -> Any:
-    """Validate a record as a file would be, and post it; secrets go along.
+    word: str | None,
+) -> dict[str, Any]:
+    """Return what is sent: names stay names, under the contract's keys, and secrets go along.
 
-    Files could not hold these. Of a record that is there only what is edited is sent.
+    `word` names the record there is; None: it is new.
     """
-    from jobauto_prefect.facade.apply.documents import Document
-    from jobauto_prefect.facade.apply.references import ReferenceResolver
-    from jobauto_prefect.facade.apply.validation import Validator
-
-    document = Document(COMMAND_LINE, content, lambda _pointer: None)
-    faults = list(Validator(index, [document], secrets).faults())
-    if faults:
-        raise InvalidInput((), _join_faults(faults))
-    members = ReferenceResolver(index).members(document)
-    if number is not None:
-        sent = {*edited, *_reference_keys(kind, edited)}
-        members = {name: value for name, value in members.items() if name in sent}
-    member = KINDS[kind].values
+    fields = {name: value for name, value in content.items() if name != "kind"}
+    before = _Before(client, kind, word)
+    if "app" in fields:
+        fields["app"] = await _find_app(client, fields["app"], await before.company(fields))
+    if "app_uuid" in fields:
+        fields["app"] = fields.pop("app_uuid")
+    if "event_source" in fields:
+        fields["event_source"] = await _find_source(client, fields, before)
+    for name, reference in KINDS[kind].named_in_files.items():
+        if name in fields:
+            fields[reference.field] = fields.pop(name)
+    for mode in MODES:
+        if mode in fields:
+            fields[mode] = to_field_actions(fields[mode], lambda _kind, title: title)
+    await _refuse_secrets(client, kind, fields, before)
     values = {name: value for name, value in secrets.items() if name != SLACK_ADDRESS}
     if SLACK_ADDRESS in secrets:
-        members["notices"] = _with_address(content.get("notices", {}), secrets[SLACK_ADDRESS])
+        from jobauto_prefect.facade.apply.record_index import without_addresses
+
+        noted = fields.get("notices") or (await before.record()).get("notices") or {}
+        notices = without_addresses(noted)  # the addresses there are come masked
+        slack = {**notices.get("slack", {}), "uri": secrets[SLACK_ADDRESS]}
+        fields["notices"] = {**notices, "slack": slack}
+    member = KINDS[kind].values
     if member is None:
-        members |= values
-    elif values:
-        members[member] = {**members.get(member, {}), **values}
-    return await client.post(kind, members | ({"id": number} if number else {}))
+        return fields | values
+    return fields | ({member: {**fields.get(member, {}), **values}} if values else {})
 
 
-def _with_address(notices: Mapping[str, Any], uri: str) -> dict[str, Any]:
-    return {**notices, "slack": {**notices.get("slack", {}), "uri": uri}}
+class _Before:
+    """The record that is changed, fetched where something of it is needed."""
+
+    def __init__(self, client: "Client", kind: str, word: str | None) -> None:
+        self._client = client
+        self._kind = kind
+        self._word = word
+        self._record: Record | None = None
+
+    async def record(self) -> Record:
+        """Return it; of a new one nothing is there."""
+        if self._record is None:
+            address = f"{path_of(self._kind, self._word)}.json" if self._word else None
+            self._record = await self._client.get(address) if address else {}
+        return self._record
+
+    async def company(self, fields: Mapping[str, Any]) -> str:
+        """Return the company of a run template."""
+        if said := fields.get("company"):
+            return str(said)
+        company = await self._client.get(f"/company/{(await self.record())['company_id']}.json")
+        return str(company["slug"])
 
 
-def _reference_keys(kind: str, edited: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the keys for the ids of the references among those edited."""
-    for name, reference in KINDS[kind].named_in_files.items():
-        if name in edited or (reference.kind == "app" and {"app", "app_uuid"} & edited.keys()):
-            yield reference.field
+async def _find_app(client: "Client", title: str, company: str) -> int:
+    """Return the id of the application that a run template names, in any language."""
+    app = await find_named(client, "app", title, company)
+    app = app or await find_application(client, title)
+    return int(app["id"])
+
+
+async def _find_source(client: "Client", fields: Mapping[str, Any], before: _Before) -> Any:
+    """Return the source that a rule names: its company's own comes before one of everybody."""
+    title, template = fields["event_source"], fields.get("runtemplate")
+    number = template or (await before.record())["runtemplate_id"]
+    started = await client.get(f"{path_of('runtemplate', str(number))}.json")
+    company = await client.get(f"/company/{started['company_id']}.json")
+    source = await find_named(client, "eventsource", title, company["slug"])
+    return source["id"] if source else title
+
+
+async def _require_other_rule(client: "Client", fields: Mapping[str, Any]) -> None:
+    """Require that no rule says the same; the facade takes several."""
+    wanted = {**fields}
+    if "runtemplate_source_id" in fields:
+        source = str(fields["runtemplate_source_id"])
+        wanted["runtemplate_source_id"] = await find_id(client, "runtemplate", source)
+    asked = {"runtemplate_id": fields["runtemplate_id"]}
+    properties = record_schema("eventrule")["properties"]
+    for number, rule in (await client.newest("eventrules", None, **asked)).items():
+        if all(
+            (rule[name] or None) == (wanted.get(name) or properties.get(name, {}).get("default"))
+            for name in (
+                "event_source_id", "runtemplate_source_id", "evidence", "operation", "on",
+            )
+        ):  # fmt: skip
+            raise Conflict(
+                f"there is such an event rule already, {number}; "
+                f"change it: jobauto rule set {number}"
+            )
+
+
+async def _refuse_secrets(
+    client: "Client", kind: str, fields: Mapping[str, Any], before: _Before
+) -> None:
+    """Refuse secret values that would stand in the shell's history."""
+    from jobauto_prefect.definitions.mask import MASK
+
+    given = fields.get(KINDS[kind].values or "") or {}
+    said = {name for name, value in given.items() if value not in (None, "", MASK)}
+    if said and kind in SECRET_NAMES:
+        for name in sorted(said & await SECRET_NAMES[kind](client, fields, before)):
+            raise InvalidInput((), f"{name} is secret: say --secret {name}; nothing was changed")
+
+
+async def _secrets_of_apps(
+    client: "Client", _fields: Mapping[str, Any], before: _Before
+) -> set[str]:
+    """Return what is secret of the applications that a company's values may be given."""
+    from jobauto_prefect.definitions import parse
+
+    owners = None, (await before.record()).get("id")
+    apps = [app for app in (await client.list("apps")).values() if app["company_id"] in owners]
+    return {key for app in apps for key in parse(app).secret_keys}
+
+
+async def _secrets_of_app(client: "Client", fields: Mapping[str, Any], before: _Before) -> set[str]:
+    from jobauto_prefect.definitions import parse
+
+    app = fields.get("app_id") or (await before.record())["app_id"]
+    return set(parse(await client.get(f"{path_of('app', str(app))}.json")).secret_keys)
+
+
+async def _secrets_of_type(
+    client: "Client", fields: Mapping[str, Any], before: _Before
+) -> set[str]:
+    from jobauto_prefect.definitions.records.credentials import secret_keywords
+
+    named = fields.get("credential_type_id") or (await before.record())["credential_type_id"]
+    kind = await find_named(client, "credential_type", str(named), fields.get("company_id"))
+    return set(secret_keywords(kind["fields"])) if kind else set()
+
+
+SECRET_NAMES: Mapping[
+    str, Callable[["Client", Mapping[str, Any], _Before], Awaitable[set[str]]]
+] = {"company": _secrets_of_apps, "credential": _secrets_of_type, "runtemplate": _secrets_of_app}
+"""What says which values are secret."""
 
 
 def _read_secrets(names: tuple[str, ...]) -> dict[str, str]:

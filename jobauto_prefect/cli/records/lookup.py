@@ -46,10 +46,6 @@ async def find_application(client: "Client", word: str) -> Record:
     return matching[0]
 
 
-ADDRESSED = ("company", "runtemplate", "credential", "eventsource")
-"""Kinds whose names mean one record wherever they are said, so the facade may be asked at once."""
-
-
 def is_number(word: str) -> bool:
     """Whether a word is a record's number; digits of other scripts are names."""
     return re.fullmatch("[0-9]{1,19}", word) is not None
@@ -69,11 +65,24 @@ async def find_id(client: "Client", kind: str, word: str) -> int:
     if kind == "app":
         app_id: int = (await find_application(client, word))["id"]
         return app_id
-    if kind in ADDRESSED:
+    record = await find_named(client, kind, word) if KINDS[kind].named else None
+    return await _find_by_title(client, kind, word) if record is None else int(record["id"])
+
+
+def path_of(kind: str, word: str) -> str:
+    """Return the path of a record by its number or name."""
+    return f"/{kind}/{quote(word, safe='')}"
+
+
+async def find_named(
+    client: "Client", kind: str, word: str, company: str | None = None
+) -> Record | None:
+    """Find the record that a name means to the facade, a company's own first; None: none."""
+    for meant in (*([f"{company}/{word}"] if company else ()), word):
         with contextlib.suppress(NotFound):
-            record = await client.get(f"/{kind}/{quote(word, safe='')}.json")
-            return int(record["id"])
-    return await _find_by_title(client, kind, word)
+            record: Record = await client.get(f"{path_of(kind, meant)}.json")
+            return record
+    return None
 
 
 async def find_job_id(client: "Client", word: str) -> int:

@@ -28,7 +28,7 @@ def to_file_actions(actions: Record, titles: Titles) -> dict[str, Any]:
 
 
 def to_field_actions(
-    actions: Record, number_of: Callable[[str, str], int | None]
+    actions: Record, number_of: Callable[[str, str], int | str | None]
 ) -> dict[str, Any]:
     """Return a file's actions as the facade takes them; `number_of`: kind, title -> id."""
     fields = dict(actions)

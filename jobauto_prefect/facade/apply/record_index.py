@@ -83,7 +83,7 @@ class RecordIndex:
                 return None
             names |= more
         if "notices" in record:
-            names["notices"] = _without_addresses(record["notices"])
+            names["notices"] = without_addresses(record["notices"])
         return {**record, **names}
 
     def names_of_rule(self, record: Record, names: Record) -> Record | None:
@@ -216,7 +216,7 @@ def with_references(kinds: Iterable[str]) -> set[str]:
     return needed
 
 
-def _without_addresses(notices: Record) -> dict[str, Any]:
+def without_addresses(notices: Record) -> dict[str, Any]:
     """Return notices as files say them: an address of Slack's is a secret."""
     return {
         name: {key: value for key, value in channel.items() if key != "uri"}

@@ -174,3 +174,16 @@ def _asked() -> bytes:
             client.sendall(b"GET /api/v1/companies.json HTTP/1.1\r\nHost: localhost\r\n\r\n")
             return client.recv(4096)
     return b""
+
+
+def test_an_edit_sends_a_name_and_fields_and_fetches_no_list(served: Served) -> None:
+    assert served.run("company", "create", "acme", "name=Acme").returncode == 0
+    changed = served.run("company", "set", "acme", "email=it@acme.example", "--json")
+    twice = served.run("company", "create", "acme", "name=Other")
+
+    assert json.loads(changed.stdout)["email"] == "it@acme.example"
+    assert (twice.returncode, "there is such a company already" in twice.stderr) == (1, True)
+    eventually(lambda: served.has_asked("POST /api/v1/company/acme.json 201"))
+    eventually(lambda: served.has_asked("POST /api/v1/company/ 412"))
+    for collection in ("companies", "apps", "runtemplates", "topics"):
+        assert not served.has_asked(f"GET /api/v1/{collection}.json 200")
