@@ -19,20 +19,31 @@ from jobauto_prefect.ledger.records import (
 
 @dataclass(frozen=True, slots=True)
 class PrefectObject:
-    """Where the engine notes its id, at any time, and what is enqueued to delete it."""
+    """Where the engine notes its id, at any time, and what is enqueued to delete and to apply it.
+
+    `application` None: a flow run is made once.
+    """
 
     column: str
     deletion: OutboxKind
+    application: OutboxKind | None = None
 
 
 PREFECT_OBJECTS: Mapping[type[Base], PrefectObject] = {
-    App: PrefectObject("flow_id", OutboxKind.RETIRE_FLOW),
-    Credential: PrefectObject("block_document_id", OutboxKind.RETIRE_BLOCK),
-    CredentialType: PrefectObject("block_type_id", OutboxKind.RETIRE_BLOCK_TYPE),
-    EventRule: PrefectObject("automation_id", OutboxKind.RETIRE_AUTOMATION),
+    CredentialType: PrefectObject(
+        "block_type_id", OutboxKind.RETIRE_BLOCK_TYPE, OutboxKind.APPLY_CREDENTIAL_TYPE
+    ),
+    Credential: PrefectObject(
+        "block_document_id", OutboxKind.RETIRE_BLOCK, OutboxKind.APPLY_CREDENTIAL
+    ),
+    App: PrefectObject("flow_id", OutboxKind.RETIRE_FLOW, OutboxKind.APPLY_APP),
+    RunTemplate: PrefectObject(
+        "deployment_id", OutboxKind.RETIRE_DEPLOYMENT, OutboxKind.APPLY_TEMPLATE
+    ),
+    EventRule: PrefectObject("automation_id", OutboxKind.RETIRE_AUTOMATION, OutboxKind.APPLY_RULE),
     Job: PrefectObject("flow_run_id", OutboxKind.DELETE_RUN),
-    RunTemplate: PrefectObject("deployment_id", OutboxKind.RETIRE_DEPLOYMENT),
 }
+"""In the order in which they are applied: what others refer to comes first."""
 
 
 def lock_object_id(session: WritingSession, record: Base) -> None:
@@ -54,6 +65,6 @@ def enqueue_deletion(session: WritingSession, record: Any) -> None:
 
 def withdraw(session: WritingSession, record: Base) -> None:
     """Enqueue what Prefect has to hear of a record that is deleted."""
-    if isinstance(record, EventRule):
+    if isinstance(record, EventRule):  # the deployment of its run template tells what starts it
         enqueue(session, OutboxKind.APPLY_TEMPLATE, record.runtemplate_id)
     enqueue_deletion(session, record)

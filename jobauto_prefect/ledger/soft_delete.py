@@ -1,6 +1,6 @@
 """Soft delete: a record is retired, unless active records depend on it."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from sqlalchemy import and_, or_, select
@@ -32,29 +32,12 @@ from jobauto_prefect.ledger.states import LIVE_JOBS, JobState
 
 SHOWN = 20  # dependents named in a refusal
 
-Reference = tuple[type[Base], str]
-
-DEPENDENTS: Mapping[type[Base], Sequence[Reference]] = {
-    App: ((RunTemplate, "app_id"),),
-    Company: tuple(
-        (kind, "company_id")
-        for kind in (RunTemplate, Credential, EventSource, App, CredentialType, Topic)
-    ),
-    RunTemplate: ((EventRule, "runtemplate_id"), (EventRule, "runtemplate_source_id")),
-    CredentialType: ((Credential, "credential_type_id"),),
-    EventSource: ((EventRule, "event_source_id"),),
-}
-"""What refers to a record by which column; it has to go first."""
+SwitchOff = Callable[[WritingSession, RunTemplate, str], None]
+"""Ends what of a run template has not begun, for a reason."""
 
 
-def soft_delete(
-    session: WritingSession,
-    record: Any,
-    switch_off: Callable[[WritingSession, RunTemplate, str], None],
-) -> None:
+def soft_delete(session: WritingSession, record: Any, switch_off: SwitchOff) -> None:
     """Retire a record; it is kept for history.
-
-    `switch_off` ends what of a run template has not begun, for a reason.
 
     Raises:
         Conflict: active things depend on it; the message names them.
@@ -64,61 +47,98 @@ def soft_delete(
         raise Conflict(f"these depend on it, delete or end them first: {', '.join(named[:SHOWN])}")
     lock_object_id(session, record)
     record.retired_at = session.clock()
-    if isinstance(record, RunTemplate):
-        record.active = False
-        record.kept_schedule = record.next_window = record.next_schedule = None
-        switch_off(session, record, "its run template was deleted")
-    if isinstance(record, User):
-        record.enabled = False
-        end_tokens(session, record)
+    if end := ENDINGS.get(type(record)):
+        end(session, record, switch_off)
     withdraw(session, record)
+
+
+def _end_template(session: WritingSession, template: RunTemplate, switch_off: SwitchOff) -> None:
+    template.active = False
+    template.kept_schedule = template.next_window = template.next_schedule = None
+    switch_off(session, template, "its run template was deleted")
+
+
+def _end_user(session: WritingSession, user: User, _: SwitchOff) -> None:
+    user.enabled = False
+    end_tokens(session, user)
+
+
+ENDINGS: Mapping[type[Base], Callable[[WritingSession, Any, SwitchOff], None]] = {
+    RunTemplate: _end_template,
+    User: _end_user,
+}
+"""What ends together with a record."""
 
 
 def dependents(session: Session, record: Base) -> list[str]:
     """Return the active records that depend on a record, in words."""
-    return [*_dependents(session, record), *_work(session, record)]
+    return [name for look in DEPENDENTS.get(type(record), ()) for name in look(session, record)]
 
 
-def _dependents(session: Session, record: Base) -> list[str]:
-    dependents = []
-    for kind, column in DEPENDENTS.get(type(record), ()):
+Look = Callable[[Session, Any], Iterable[str]]
+
+
+def _referring(kind: type[Base], column: str) -> Look:
+    """Return a look for the active records of a kind that refer to a record by a column."""
+
+    def look(session: Session, record: Any) -> Iterable[str]:
         key = select(kind.id).where(  # type: ignore[attr-defined]
-            getattr(kind, column) == record.id,  # type: ignore[attr-defined]
+            getattr(kind, column) == record.id,
             kind.retired_at.is_(None),  # type: ignore[attr-defined]
         )
-        dependents += [
-            f"{kind.__tablename__} {record_id}" for record_id in session.scalars(key.limit(SHOWN))
-        ]
-    if isinstance(record, RunTemplate):
-        starting = [
-            template_id
-            for template_id in trigger_graph.templates_starting(session, record.id)
-            if template_id != record.id
-        ]
-        dependents += [f"actions of runtemplate {template_id}" for template_id in starting]
-    return dependents
+        return (f"{kind.__tablename__} {found}" for found in session.scalars(key.limit(SHOWN)))
+
+    return look
 
 
-def _work(session: Session, record: Base) -> list[str]:
-    if isinstance(record, Job):
-        never_began = record.state == JobState.CANCELLED and record.begin is None
-        if record.task_id is not None and not never_began and record.state not in LIVE_JOBS:
-            return [f"task {record.task_id}"]
-        return [f"job {record.id} itself, which is {record.state}"] * (record.state in LIVE_JOBS)
-    if isinstance(record, RunTemplate):
-        # Windows that have not begun end with their template; what somebody asked for does not.
-        asked = and_(Job.state == JobState.SCHEDULED, Job.task_id.is_(None))
-        live = select(Job.id).where(
-            Job.runtemplate_id == record.id, or_(Job.state == JobState.RUNNING, asked)
-        )
-        return [f"job {job_id}" for job_id in session.scalars(live.limit(SHOWN))]
-    if isinstance(record, Credential):
-        return [f"runtemplate {template.id}" for template in templates_with(session, [record.id])]
-    return [f"{user.__tablename__} {user.id}" for user in _naming(session, record)]
+def _naming(find: Callable[[Session, Any], Iterable[Any]]) -> Look:
+    """Return a look for records that have this one in a list of theirs."""
+    return lambda session, record: (
+        f"{found.__tablename__} {found.id}" for found in find(session, record)
+    )
 
 
-def _naming(session: Session, record: Base) -> Sequence[App | Company | RunTemplate]:
-    """Return the records that keep the name of this one."""
-    if isinstance(record, Calendar):
-        return keepers_of(session, record.name)
-    return bearers_of(session, record) if isinstance(record, Topic) else []
+def _actions_starting(session: Session, template: RunTemplate) -> Iterable[str]:
+    for template_id in trigger_graph.templates_starting(session, template.id):
+        if template_id != template.id:
+            yield f"actions of runtemplate {template_id}"
+
+
+def _jobs_of_template(session: Session, template: RunTemplate) -> Iterable[str]:
+    # Windows that have not begun end with their template; what somebody asked for does not.
+    asked = and_(Job.state == JobState.SCHEDULED, Job.task_id.is_(None))
+    live = select(Job.id).where(
+        Job.runtemplate_id == template.id, or_(Job.state == JobState.RUNNING, asked)
+    )
+    return (f"job {job_id}" for job_id in session.scalars(live.limit(SHOWN)))
+
+
+def _work_of_job(_: Session, job: Job) -> Iterable[str]:
+    """Yield what still counts on a job: itself while it lives, then the task it was begun for."""
+    never_began = job.state == JobState.CANCELLED and job.begin is None
+    if job.state in LIVE_JOBS:
+        yield f"job {job.id} itself, which is {job.state}"
+    elif job.task_id is not None and not never_began:
+        yield f"task {job.task_id}"
+
+
+DEPENDENTS: Mapping[type[Base], tuple[Look, ...]] = {
+    App: (_referring(RunTemplate, "app_id"),),
+    Calendar: (_naming(lambda session, calendar: keepers_of(session, calendar.name)),),
+    Company: tuple(
+        _referring(kind, "company_id")
+        for kind in (RunTemplate, Credential, EventSource, App, CredentialType, Topic)
+    ),
+    Credential: (_naming(lambda session, credential: templates_with(session, [credential.id])),),
+    CredentialType: (_referring(Credential, "credential_type_id"),),
+    EventSource: (_referring(EventRule, "event_source_id"),),
+    Job: (_work_of_job,),
+    RunTemplate: (
+        _referring(EventRule, "runtemplate_id"),
+        _referring(EventRule, "runtemplate_source_id"),
+        _actions_starting,
+        _jobs_of_template,
+    ),
+    Topic: (_naming(bearers_of),),
+}
+"""What depends on a record of a kind, and has to go first."""

@@ -34,8 +34,8 @@ from jobauto_prefect.ledger.queries.calendars import (
     Keeper,
     calendars_named,
     keepers_of,
-    templates_under,
 )
+from jobauto_prefect.ledger.queries.run_templates import templates_under
 from jobauto_prefect.settings import Settings
 
 

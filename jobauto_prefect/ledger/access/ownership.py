@@ -3,7 +3,8 @@
 A company's run templates use its own definitions and the shared ones, never another company's.
 """
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Mapping
+from operator import attrgetter
 from typing import Any, TypeVar
 
 from sqlalchemy import ColumnElement, or_, select
@@ -27,14 +28,18 @@ OwnedRecord = App | CredentialType | Topic
 D = TypeVar("D", App, CredentialType, Topic)
 
 
+_COMPANIES: Mapping[type[Base], Callable[[Any], int | None]] = {
+    Company: attrgetter("id"),
+    EventRule: attrgetter("runtemplate.company_id"),
+    Task: attrgetter("runtemplate.company_id"),
+}
+"""Of which company records are that have no column that says so."""
+
+
 def company_of(record: Base) -> int | None:
     """Return the company a record belongs to; None: to no one company."""
-    if isinstance(record, Company):
-        return record.id
-    if isinstance(record, Task | EventRule):
-        return record.runtemplate.company_id
-    company_id: int | None = getattr(record, "company_id", None)
-    return company_id
+    known = _COMPANIES.get(type(record))
+    return known(record) if known else getattr(record, "company_id", None)
 
 
 def companies_of(record: Base) -> tuple[int | None, ...]:

@@ -1,6 +1,6 @@
 """Statements on a restored ledger before anything runs with it."""
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID, uuid4
@@ -10,14 +10,10 @@ from sqlalchemy.orm import Session, joinedload
 
 from jobauto_prefect.ledger.access.tokens import TokenKind
 from jobauto_prefect.ledger.audit.trail import WritingSession
-from jobauto_prefect.ledger.outbox import OutboxKind, enqueue
-from jobauto_prefect.ledger.prefect_objects import withdraw
+from jobauto_prefect.ledger.outbox import enqueue
+from jobauto_prefect.ledger.prefect_objects import PREFECT_OBJECTS, withdraw
 from jobauto_prefect.ledger.records import (
-    App,
     Company,
-    Credential,
-    CredentialType,
-    EventRule,
     Job,
     Lease,
     RunTemplate,
@@ -27,14 +23,9 @@ from jobauto_prefect.ledger.records import (
 )
 from jobauto_prefect.ledger.states import JobState, TaskState
 
-APPLIED = (
-    (CredentialType, OutboxKind.APPLY_CREDENTIAL_TYPE),
-    (Credential, OutboxKind.APPLY_CREDENTIAL),
-    (App, OutboxKind.APPLY_APP),
-    (RunTemplate, OutboxKind.APPLY_TEMPLATE),
-    (EventRule, OutboxKind.APPLY_RULE),
-)
-"""Records that Prefect has objects of, and what tells it of each."""
+MARGIN = timedelta(seconds=60)
+"""Before a copy of Prefect's database: what was told to Prefect so shortly before may not be in it,
+and the clocks of its server and of the ledger's may differ."""
 
 
 def revoke_worker_tokens(session: WritingSession) -> int:
@@ -84,19 +75,18 @@ def templates_by_deployment(session: Session) -> dict[UUID, str]:
 def enqueue_changed_since(session: WritingSession, since: datetime) -> int:
     """Enqueue a message for each record written or deleted since; return how many there are."""
     count = 0
-    for kind, message in APPLIED:
-        for record in _written_since(session, kind, since):
+    for kind, known in PREFECT_OBJECTS.items():
+        if known.application is None:
+            continue
+        table: Any = kind
+        changed = func.coalesce(table.retired_at, table.updated_at) >= since
+        for record in session.scalars(select(table).where(changed).order_by(table.id)).unique():
             if record.retired_at is None:
-                enqueue(session, message, record.id)
+                enqueue(session, known.application, record.id)
             else:
                 withdraw(session, record)
             count += 1
     return count
-
-
-def _written_since(session: Session, kind: Any, since: datetime) -> Iterator[Any]:
-    query = select(kind).where(func.coalesce(kind.retired_at, kind.updated_at) >= since)
-    yield from session.scalars(query.order_by(kind.id)).unique()
 
 
 def opened_since(
@@ -117,8 +107,3 @@ def opened_since(
         .order_by(Company.slug, RunTemplate.name, Task.state)
     )
     return [(f"{row[0]}/{row[1]}", *row[2:]) for row in session.execute(query)]
-
-
-MARGIN = timedelta(seconds=60)
-"""Before a copy of Prefect's database: what was told to Prefect so shortly before may not be in it,
-and the clocks of its server and of the ledger's may differ."""

@@ -5,7 +5,6 @@ from collections.abc import Collection, Sequence
 from sqlalchemy import Text, cast, select
 from sqlalchemy.orm import Session, joinedload
 
-from jobauto_prefect.ledger.queries.run_templates import templates_of_company
 from jobauto_prefect.ledger.records import Calendar, Company, RunTemplate
 
 Keeper = Company | RunTemplate
@@ -40,10 +39,3 @@ def keepers_of(session: Session, name: str) -> list[Keeper]:
         templates.order_by(RunTemplate.id).options(joinedload(RunTemplate.company))
     )
     return [keeper for keeper in keepers if name in keeper.calendars]
-
-
-def templates_under(session: Session, keeper: Keeper) -> Sequence[RunTemplate]:
-    """Return the run templates that a calendar of a record closes."""
-    if isinstance(keeper, RunTemplate):
-        return [keeper]
-    return templates_of_company(session, keeper.id)

@@ -1,8 +1,9 @@
 """Queries about run templates."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 from uuid import UUID
 
 from sqlalchemy import Select, func, or_, select
@@ -10,8 +11,9 @@ from sqlalchemy.orm import Session, joinedload, lazyload, selectinload
 
 from jobauto_prefect.errors import NotFound
 from jobauto_prefect.ledger.audit.trail import WritingSession
-from jobauto_prefect.ledger.base import can_hold
+from jobauto_prefect.ledger.base import Base, can_hold
 from jobauto_prefect.ledger.records import (
+    App,
     Company,
     Credential,
     Job,
@@ -39,6 +41,18 @@ def templates_of_company(session: Session, company_id: int) -> Sequence[RunTempl
         .order_by(RunTemplate.id)
     )
     return session.scalars(query).all()
+
+
+_UNDER: Mapping[type[Base], Callable[[Session, Any], Sequence[RunTemplate]]] = {
+    App: lambda session, app: templates_of_app(session, app.id),
+    Company: lambda session, company: templates_of_company(session, company.id),
+    RunTemplate: lambda _, template: [template],
+}
+
+
+def templates_under(session: Session, record: App | Company | RunTemplate) -> Sequence[RunTemplate]:
+    """Return the run templates that have what a record has."""
+    return _UNDER[type(record)](session, record)
 
 
 def template_paths(session: Session, companies: Collection[int] | None) -> dict[int, str]:

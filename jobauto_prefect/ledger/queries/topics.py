@@ -3,16 +3,15 @@
 Records keep the names. A name means the company's own topic first, then the shared one.
 """
 
-from collections.abc import Iterator, Sequence
-from typing import TypeVar
+from collections.abc import Sequence
 
 from sqlalchemy import ScalarResult, Text, cast, select
 from sqlalchemy.orm import Session
 
-from jobauto_prefect.ledger.access.ownership import own_first, usable
+from jobauto_prefect.ledger.access.ownership import company_of, own_first, usable
 from jobauto_prefect.ledger.audit.trail import WritingSession
 from jobauto_prefect.ledger.outbox import OutboxKind, enqueue
-from jobauto_prefect.ledger.queries.run_templates import templates_of_app, templates_of_company
+from jobauto_prefect.ledger.queries.run_templates import templates_under
 from jobauto_prefect.ledger.records import (
     App,
     Company,
@@ -21,7 +20,6 @@ from jobauto_prefect.ledger.records import (
 )
 
 Bearer = App | Company | RunTemplate
-B = TypeVar("B", App, Company, RunTemplate)
 
 NONE = "[]"
 """How databases keep that a record has none."""
@@ -37,7 +35,7 @@ def company_bearing(record: Bearer) -> int | None:
     """Return the company whose topics a record may bear beside the shared; None: only those."""
     if isinstance(record, RunTemplate):
         return record.company.id  # it may have got another one just now
-    return record.id if isinstance(record, Company) else record.company_id
+    return company_of(record)
 
 
 def resolve_topic(session: Session, name: str, company_id: int | None) -> Topic | None:
@@ -53,19 +51,14 @@ def bearers_of(session: Session, topic: Topic) -> list[Bearer]:
     """Return the records that bear a topic; companies with their own of that name bear that."""
     return [
         record
-        for record in _bearing(session)
+        for kind in (Company, App, RunTemplate)
+        for record in _bearing(session, kind)
         if topic.name in record.topics
         and resolve_topic(session, topic.name, company_bearing(record)) is topic
     ]
 
 
-def _bearing(session: Session) -> Iterator[Bearer]:
-    yield from _of_kind(session, Company)
-    yield from _of_kind(session, App)
-    yield from _of_kind(session, RunTemplate)
-
-
-def _of_kind(session: Session, kind: type[B]) -> ScalarResult[B]:
+def _bearing(session: Session, kind: type[Bearer]) -> ScalarResult[Bearer]:
     query = select(kind).where(kind.retired_at.is_(None), cast(kind.topics, Text) != NONE)
     return session.scalars(query.order_by(kind.id))
 
@@ -82,17 +75,8 @@ def enqueue_bearer(session: WritingSession, record: Bearer) -> None:
     """Enqueue what tells Prefect of the topics of a record."""
     for template in templates_under(session, record):
         enqueue(session, OutboxKind.APPLY_TEMPLATE, template.id)
-    if isinstance(record, App):
+    if isinstance(record, App):  # its flow has them, too
         enqueue(session, OutboxKind.APPLY_APP, record.id)
-
-
-def templates_under(session: Session, record: Bearer) -> list[RunTemplate]:
-    """Return the run templates that have the topics of a record."""
-    if isinstance(record, RunTemplate):
-        return [record]
-    if isinstance(record, Company):
-        return list(templates_of_company(session, record.id))
-    return list(templates_of_app(session, record.id))
 
 
 def topics_named(session: Session, name: str) -> Sequence[Topic]:
