@@ -14,7 +14,7 @@ from jobauto_prefect.errors import Forbidden, JobautoError, NotFound
 from jobauto_prefect.facade.auth.identity import CurrentUser
 from jobauto_prefect.facade.http import late_routes
 from jobauto_prefect.facade.service import CurrentService
-from jobauto_prefect.ledger.database.server import is_answering
+from jobauto_prefect.ledger.database.engine import is_answering
 from jobauto_prefect.ledger.figures import Depth, Figures, read_figures
 from jobauto_prefect.ledger.states import JobState, TaskState
 from jobauto_prefect.ledger.store import Ledger

@@ -15,7 +15,7 @@ from jobauto_prefect.facade.resources import maintenance
 from jobauto_prefect.facade.resources.maintenance import Maintenance
 from jobauto_prefect.facade.service import CurrentService
 from jobauto_prefect.ledger import service_status
-from jobauto_prefect.ledger.database.server import database_version, is_answering
+from jobauto_prefect.ledger.database.engine import database_version, is_answering
 from jobauto_prefect.ledger.outbox import waiting_messages
 from jobauto_prefect.ledger.queries.lookup import record_counts
 

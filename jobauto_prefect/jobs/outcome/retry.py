@@ -22,7 +22,7 @@ from jobauto_prefect.jobs import notices
 from jobauto_prefect.ledger.audit.trail import SERVICE, WritingSession
 from jobauto_prefect.ledger.events import event_store
 from jobauto_prefect.ledger.jobs import attempts
-from jobauto_prefect.ledger.jobs.leases import fence_task
+from jobauto_prefect.ledger.jobs.attempts import fence_task
 from jobauto_prefect.ledger.jobs.waits import next_waiting, next_waiting_for
 from jobauto_prefect.ledger.outbox import OutboxKind, enqueue
 from jobauto_prefect.ledger.records import Job, RunTemplate, Task

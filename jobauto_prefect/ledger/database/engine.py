@@ -8,8 +8,9 @@ from dataclasses import replace
 from typing import Any
 from urllib.parse import urlsplit
 
-from sqlalchemy import Connection, Engine, create_engine, event, make_url
+from sqlalchemy import Connection, Engine, create_engine, event, make_url, select
 from sqlalchemy.exc import ArgumentError, DBAPIError, IntegrityError, OperationalError
+from sqlalchemy.orm import Session
 
 from jobauto_prefect.errors import (
     Contended,
@@ -149,3 +150,18 @@ def database_errors() -> Iterator[None]:
 def _unavailable(error: DBAPIError) -> str:
     reason = str(error.orig).strip().splitlines()[0] if str(error.orig).strip() else "no answer"
     return f"the ledger's database does not answer ({reason}); try again when it is back"
+
+
+DATABASES = {"postgresql": "PostgreSQL", "sqlite": "SQLite"}
+
+
+def is_answering(session: Session) -> bool:
+    """Whether the database answers at all."""
+    return bool(session.scalar(select(1)) == 1)
+
+
+def database_version(session: Session) -> str:
+    """Return what the ledger is kept in: `PostgreSQL 16.3`."""
+    dialect = session.get_bind().dialect
+    version = ".".join(str(part) for part in dialect.server_version_info or ())
+    return f"{DATABASES.get(dialect.name, dialect.name)} {version}".strip()

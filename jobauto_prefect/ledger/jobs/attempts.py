@@ -208,6 +208,11 @@ def fence_others(session: WritingSession, job: Job) -> None:
         session.execute(delete(Lease).where(Lease.job_id.in_(_lost(_same_work(job)))))
 
 
+def fence_task(session: WritingSession, task: Task) -> None:
+    """Fence the lost attempts of a task that has ended: their reports change nothing any more."""
+    session.execute(delete(Lease).where(Lease.job_id.in_(_lost(Job.task_id == task.id))))
+
+
 def _lost(which: ColumnElement[bool]) -> Select[tuple[int]]:
     return select(Job.id).where(which, Job.state == JobState.LOST)
 

@@ -19,13 +19,11 @@ from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.orm import Session
 
 from jobauto_prefect.ledger.audit.trail import WritingSession
-from jobauto_prefect.ledger.jobs.attempts import _lost
 from jobauto_prefect.ledger.records import (
     Artifact,
     Job,
     Lease,
     OutputLine,
-    Task,
     WorkerRecord,
 )
 
@@ -113,11 +111,6 @@ def insert_of(session: WritingSession, kind: type[Any]) -> Any:
     """Return an INSERT that may say what happens where the row is there already."""
     name = session.get_bind().dialect.name
     return (postgresql if name == "postgresql" else sqlite).insert(kind)
-
-
-def fence_task(session: WritingSession, task: Task) -> None:
-    """Fence the lost attempts of a task that has ended: their reports change nothing any more."""
-    session.execute(delete(Lease).where(Lease.job_id.in_(_lost(Job.task_id == task.id))))
 
 
 def renew_lease(session: WritingSession, job: Job) -> None:
