@@ -18,7 +18,7 @@ from cryptography.fernet import Fernet
 from sqlalchemy import Column, String, Table, cast, select, update
 
 from jobauto_prefect.errors import KeyMissing
-from jobauto_prefect.ledger.audit.trail import Actor, WritingSession, write_entry
+from jobauto_prefect.ledger.audit.trail import Actor, write_entry
 from jobauto_prefect.ledger.base import Base
 from jobauto_prefect.ledger.records import InstallationValue
 from jobauto_prefect.ledger.secrets import SecretBox, replace_keys, rotation_lock
@@ -144,12 +144,9 @@ def _reseal_facts(ledger: Ledger, actor: Actor) -> int:
 
 
 def _remember(ledger: Ledger, actor: Actor) -> None:
+    fingerprint = ledger.box.fingerprint
     with ledger.writing(actor) as session:
-        _note(session, ledger.box.fingerprint)
-
-
-def _note(session: WritingSession, fingerprint: str) -> None:
-    fact = session.get_one(InstallationValue, KEY_FACT)
-    if fact.value != fingerprint:
-        write_entry(session, "Key", "update", {"fingerprint": [fact.value, fingerprint]})
-        fact.value = fingerprint
+        fact = session.get_one(InstallationValue, KEY_FACT)
+        if fact.value != fingerprint:
+            write_entry(session, "Key", "update", {"fingerprint": [fact.value, fingerprint]})
+            fact.value = fingerprint

@@ -149,15 +149,11 @@ def claim_webhooks(
         select(ranked.c.id, ranked.c.target, ranked.c.place).where(ranked.c.place <= each)
     )
     free = [row.id for row in rows if row.place <= each - in_hand.get(row.target, 0)]
-    return _taken(session, free[:BATCH], now)
-
-
-def _taken(session: WritingSession, ids: Collection[int], now: datetime) -> Sequence[PendingAction]:
-    if not ids:
+    if not free:
         return []
     taken = session.scalars(
         update(PendingAction)
-        .where(PendingAction.id.in_(ids), *_is_due(now))
+        .where(PendingAction.id.in_(free[:BATCH]), *_is_due(now))
         .values(taken_until=now + TAKEN)
         .returning(PendingAction.id)
     ).all()

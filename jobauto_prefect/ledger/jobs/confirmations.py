@@ -5,10 +5,9 @@ Prefect once, and then it is gone from here. What changes a lost job is told to 
 reported it may have died before it did.
 """
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any
 from uuid import UUID
 
 from sqlalchemy import (
@@ -72,7 +71,9 @@ def _note_end(_mapper: Mapper[Job], connection: Connection, job: Job) -> None:
         return
     connection.execute(_owed(session, job.id))
     if JobState.LOST in (changed["state"].deleted or ()):
-        connection.execute(_shown(job.id, session.clock()))
+        now, kind = session.clock(), OutboxKind.SHOW_JOB
+        show = {"kind": kind, "priority": priority_of(kind), "subject_id": job.id, "payload": {}}
+        connection.execute(insert(OutboxMessage).values(**show, created_at=now, not_before=now))
 
 
 def _owed(session: WritingSession, job_id: int) -> Executable:
@@ -80,17 +81,6 @@ def _owed(session: WritingSession, job_id: int) -> Executable:
     statement = insert_of(session, UnconfirmedEnd).values(job_id=job_id, **fresh)
     owed: Executable = statement.on_conflict_do_update(index_elements=["job_id"], set_=fresh)
     return owed
-
-
-def _shown(job_id: int, now: datetime) -> Executable:
-    return insert(OutboxMessage).values(
-        kind=OutboxKind.SHOW_JOB,
-        priority=priority_of(OutboxKind.SHOW_JOB),
-        subject_id=job_id,
-        payload={},
-        created_at=now,
-        not_before=now,
-    )
 
 
 def require_confirmation(session: WritingSession, job_id: int) -> None:
@@ -139,7 +129,9 @@ def _ends(session: Session, taken: Sequence[UnconfirmedEnd]) -> Iterator[End]:
     owed = {end.job_id: end for end in taken}
     query = select(Job.id, Job.state, Job.flow_run_id, Job.run_number, Job.claim_id)
     jobs = session.execute(query.where(Job.id.in_(owed))).all()
-    newest = _newest(session, {job.flow_run_id for job in jobs if job.flow_run_id})
+    runs = {job.flow_run_id for job in jobs if job.flow_run_id}
+    last = select(Job.flow_run_id, func.max(Job.id)).where(Job.flow_run_id.in_(runs))
+    newest = {row[0]: row[1] for row in session.execute(last.group_by(Job.flow_run_id))}
     for job in jobs:
         yield End(
             job_id=job.id,
@@ -151,12 +143,6 @@ def _ends(session: Session, taken: Sequence[UnconfirmedEnd]) -> Iterator[End]:
             looks=owed[job.id].looks,
             until=owed[job.id].not_before,
         )
-
-
-def _newest(session: Session, flow_run_ids: Collection[UUID]) -> dict[UUID, int]:
-    query = select(Job.flow_run_id, func.max(Job.id)).where(Job.flow_run_id.in_(flow_run_ids))
-    rows: Any = session.execute(query.group_by(Job.flow_run_id)).all()
-    return {row[0]: row[1] for row in rows}
 
 
 def confirm(session: WritingSession, ends: Sequence[End]) -> None:

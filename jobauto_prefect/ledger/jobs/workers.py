@@ -52,7 +52,9 @@ def register(
         session.add(worker)
     else:
         lives = is_living(worker, now, lease_seconds)
-        if worker.pool not in pools and (lives or _holds_any(session, worker.name)):
+        if worker.pool not in pools and (
+            lives or session.scalar(_possibly_living(worker.name).limit(1)) is not None
+        ):
             raise Forbidden(
                 f"the name {start.name} is that of a worker of work pool {worker.pool}, and this"
                 " token is not for that pool; choose another --name"
@@ -76,10 +78,6 @@ def register(
 def is_living(worker: WorkerRecord, now: datetime, lease_seconds: float) -> bool:
     """Whether it gave a sign of life within the last lease."""
     return worker.lost_at is None and worker.seen_at > now - timedelta(seconds=lease_seconds)
-
-
-def _holds_any(session: Session, name: str) -> bool:
-    return session.scalar(_possibly_living(name).limit(1)) is not None
 
 
 def lock_for_renewal(

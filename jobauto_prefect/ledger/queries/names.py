@@ -58,40 +58,30 @@ def find_company(session: Session, word: str) -> Company | None:
     return by_slug
 
 
-def _companies(session: Session, word: str) -> Found:
-    company = find_company(session, word)
-    return [company] if company else []
+def _one(record: Any) -> Found:
+    return [] if record is None else [record]
 
 
-def _templates(session: Session, word: str) -> Found:
-    company, _, name = word.partition("/")
-    template = template_named(session, company, name)
-    return [template] if template else []
-
-
-def _credentials(session: Session, word: str) -> Found:
+def _credential(session: Session, word: str) -> Credential | None:
     slug, _, name = word.partition("/")
     company = company_with_slug(session, slug)
-    credential = credential_named(session, company.id, name) if company else None
-    return [credential] if credential else []
+    return credential_named(session, company.id, name) if company else None
 
 
-def _users(session: Session, word: str) -> Found:
-    user = user_named(session, word)
-    return [user] if user else []
+def _template(session: Session, word: str) -> RunTemplate | None:
+    company, _, name = word.partition("/")
+    return template_named(session, company, name)
 
 
 def _apps(session: Session, word: str) -> Found:
     if is_uuid(word):
-        app = app_with_uuid(session, word.lower())
-        return [app] if app else []
+        return _one(app_with_uuid(session, word.lower()))
     return apps_named(session, word)
 
 
 def _types(session: Session, word: str) -> Found:
     if is_uuid(word):
-        kind = credential_type_with_uuid(session, word)
-        return [kind] if kind else []
+        return _one(credential_type_with_uuid(session, word))
     return credential_types_coded(session, word)
 
 
@@ -111,12 +101,12 @@ def _of_company(look: Callable[[Session, str], Found]) -> Callable[[Session, str
 LOOKS: Mapping[type[Base], Callable[[Session, str], Found]] = {
     App: _of_company(_apps),
     Calendar: lambda session, word: calendars_named(session, [word]),
-    Company: _companies,
-    Credential: _credentials,
+    Company: lambda session, word: _one(find_company(session, word)),
+    Credential: lambda session, word: _one(_credential(session, word)),
     CredentialType: _of_company(_types),
     EventSource: _of_company(sources_named),
-    RunTemplate: _templates,
+    RunTemplate: lambda session, word: _one(_template(session, word)),
     Topic: _of_company(topics_named),
-    User: _users,
+    User: lambda session, word: _one(user_named(session, word)),
 }
 """Those that a name may mean, by id; other kinds of records have ids only."""
