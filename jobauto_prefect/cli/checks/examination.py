@@ -27,7 +27,7 @@ from jobauto_prefect.cli.checks.work_pools import (
     users_by_pool,
     worker_findings,
 )
-from jobauto_prefect.cli.service.home_lock import read_addresses
+from jobauto_prefect.cli.service.addresses import read_addresses
 from jobauto_prefect.definitions.environment_names import unsafe_reason
 from jobauto_prefect.definitions.records.logins import login_faults
 from jobauto_prefect.definitions.records.notices import Channel

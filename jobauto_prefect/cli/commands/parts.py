@@ -194,8 +194,7 @@ def _neighbours(settings: "Settings") -> dict[str, str]:
 
     It may have been given its ports on its command line, now or the last time that it ran.
     """
-    from jobauto_prefect.cli.service.home_lock import read_addresses
-    from jobauto_prefect.cli.service.ports import choose_ports, read_ports
+    from jobauto_prefect.cli.service.addresses import choose_ports, read_addresses, read_ports
     from jobauto_prefect.cli.service.program import load_service_settings
     from jobauto_prefect.settings import load_settings
 

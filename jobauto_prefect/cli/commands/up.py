@@ -39,9 +39,8 @@ def up(
     first time it makes the key, the tables and the user admin, and prints its password once.
     """
     from jobauto_prefect.cli.checks.setting_names import unread_names
-    from jobauto_prefect.cli.service.home_lock import hold_home
+    from jobauto_prefect.cli.service.addresses import choose_ports, hold_home, save_ports
     from jobauto_prefect.cli.service.installation import prepare_home, require_free
-    from jobauto_prefect.cli.service.ports import choose_ports, save_ports
     from jobauto_prefect.cli.service.process import ServicePlan, replace_process
     from jobauto_prefect.cli.service.program import load_service_settings
     from jobauto_prefect.cli.service.stages import plan_stages

@@ -136,7 +136,7 @@ async def connect_in_process(
     """
     with _no_garbage_collection():
         from jobauto_prefect.facade.app import create_app
-    from jobauto_prefect.cli.service.home_lock import read_addresses
+    from jobauto_prefect.cli.service.addresses import read_addresses
     from jobauto_prefect.ledger.audit.trail import Actor
     from jobauto_prefect.ledger.database.engine import long_limits
     from jobauto_prefect.ledger.opening import open_ledger

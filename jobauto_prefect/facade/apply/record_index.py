@@ -6,8 +6,15 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from typing import Any
 
 from jobauto_prefect.definitions.kinds import FILE_KINDS
-from jobauto_prefect.facade.apply.action_references import MODES, to_file_actions
-from jobauto_prefect.facade.apply.record_kinds import FILES, Key, Named, Record, Word
+from jobauto_prefect.facade.apply.record_kinds import (
+    FILES,
+    MODES,
+    Key,
+    Named,
+    Record,
+    Word,
+    to_file_actions,
+)
 
 
 class RecordIndex:

@@ -1,17 +1,58 @@
-"""The kinds of record that files hold: what they are known by, and what they name."""
+"""The kinds of record that files hold: what they are known by, what they name, and what starts."""
 
 import re
-from collections.abc import Hashable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from jobauto_prefect.definitions.kinds import FILE_KINDS, Kind, Reference
+from jobauto_prefect.definitions.records.actions import Action, ActionMode
 from jobauto_prefect.definitions.validation.record_files import record_schema
-from jobauto_prefect.facade.apply.action_references import references
 
 Record = Mapping[str, Any]
+Titles = Mapping[str, Mapping[int, str]]
 Key = tuple[str | None, ...]
 Word = Hashable
 """What references may mean a record by: its title, for applications more."""
+
+REFERENCES: Mapping[str, tuple[str, str, str]] = {
+    Action.CHAIN: ("runtemplate", "runtemplate_id", "runtemplate"),
+    Action.LAUNCH: ("app", "app_id", "app"),
+}
+"""Action -> its field in files, its field in records, and the kind of record it names."""
+
+MODES = tuple(map(str, ActionMode))
+
+
+def to_file_actions(actions: Record, titles: Titles) -> dict[str, Any]:
+    """Return a record's actions as files have them, no secrets; `titles`: kind -> id -> title."""
+    in_file: dict[str, Any] = {}
+    for name, config in actions.items():
+        in_file[name] = {key: value for key, value in config.items() if key != "secret"}
+        if name in REFERENCES:
+            member, numbered, kind = REFERENCES[name]
+            in_file[name] = {member: titles[kind].get(config[numbered])}
+    return in_file
+
+
+def to_field_actions(
+    actions: Record, number_of: Callable[[str, str], int | str | None]
+) -> dict[str, Any]:
+    """Return a file's actions as the facade takes them; `number_of`: kind, title -> id."""
+    fields = dict(actions)
+    for name, (member, numbered, kind) in REFERENCES.items():
+        if name in fields:
+            fields[name] = {numbered: number_of(kind, fields[name][member])}
+    return fields
+
+
+def references(content: Record) -> Iterator[tuple[str, str, str]]:
+    """Yield what the actions of a run template start: pointer, kind, title."""
+    for mode in MODES:
+        for name, config in content.get(mode, {}).items():
+            if name in REFERENCES:
+                member, _, kind = REFERENCES[name]
+                yield f"/{mode}/{name}/{member}", kind, config[member]
+
 
 NOT_MEMBERS = ("$schema", "kind")
 """What a file says of itself, not of its record."""
@@ -208,11 +249,15 @@ class EventRules(FileKind):
 
 
 APPS = Applications(FILE_KINDS["app"])
+
+
 OF_THEIR_OWN: Mapping[str, type[FileKind]] = {
     "company": Companies,
     "runtemplate": RunTemplates,
     "eventrule": EventRules,
 }
+
+
 FILES: Mapping[str, FileKind] = {
     item: APPS if kind is APPS.words else OF_THEIR_OWN.get(item, FileKind)(kind)
     for item, kind in FILE_KINDS.items()

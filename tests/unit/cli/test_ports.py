@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from jobauto_prefect.cli.service.ports import FILE, choose_ports, read_ports, save_ports
+from jobauto_prefect.cli.service.addresses import FILE, choose_ports, read_ports, save_ports
 from jobauto_prefect.settings import Settings
 
 UNSAID = {"api_port": None, "prefect_port": None}

@@ -2,12 +2,8 @@
 
 from typing import Any
 
-from jobauto_prefect.facade.apply.action_references import (
-    references,
-    to_field_actions,
-    to_file_actions,
-)
 from jobauto_prefect.facade.apply.plans import sort_by_references
+from jobauto_prefect.facade.apply.record_kinds import references, to_field_actions, to_file_actions
 
 TITLES = {"runtemplate": {7: "acme/Report"}, "app": {3: "Mailer"}}
 RECORD = {
