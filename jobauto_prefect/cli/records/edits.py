@@ -292,7 +292,7 @@ async def _refuse_secrets(
     client: "Client", kind: str, fields: Mapping[str, Any], before: _Before
 ) -> None:
     """Refuse secret values that would stand in the shell's history."""
-    from jobauto_prefect.definitions.mask import MASK
+    from jobauto_prefect.definitions.values import MASK
 
     given = fields.get(KINDS[kind].values or "") or {}
     said = {name for name, value in given.items() if value not in (None, "", MASK)}
