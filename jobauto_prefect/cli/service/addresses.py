@@ -58,8 +58,6 @@ def _try_lock(descriptor: int, how: int) -> bool:
 
 
 FILE = "ports.json"
-
-
 NAMES = ("api_port", "prefect_port")
 
 
@@ -89,14 +87,8 @@ def save_ports(settings: "Settings") -> None:
 
 
 CONSOLE = "/"
-
-
 PAGES = "/api/v1/index.html"
-
-
 DOCUMENTATION = "/docs"
-
-
 DEFAULT_PORTS: Mapping[str, int] = {"api_port": 8000, "prefect_port": 4200}
 
 
