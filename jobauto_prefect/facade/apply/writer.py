@@ -134,8 +134,8 @@ class Writer:
         return self._take(change, change.document)
 
     def _take(self, change: Change, document: Document) -> list[Fault]:
-        resource = BY_ITEM[change.kind]
-        if resource.body is None:
+        is_definition = FILES[change.kind] is APPS
+        if is_definition:
             written = self._post_definition(document, change.number)
         else:
             members = self._references.members(document)
@@ -148,7 +148,7 @@ class Writer:
         return [
             warning
             for warning in written.warnings
-            if resource.body is not None or warning.rule == "unknown_requirement"
+            if not is_definition or warning.rule == "unknown_requirement"
         ]
 
     def owing(self) -> Iterator[tuple[Change, Callable[[], object]]]:
