@@ -609,7 +609,7 @@ def test_only_a_chain_that_goes_round_is_ended(chain: Chain, claims: httpx.Clien
     )
 
 
-STRAIGHT = 200
+STRAIGHT = 3 * LONGEST_CIRCLE
 
 
 def test_a_straight_chain_runs_to_its_end_and_a_circle_stops(
