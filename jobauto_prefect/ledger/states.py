@@ -1,4 +1,4 @@
-"""The states of tasks and jobs, and what may follow what."""
+"""The states of tasks and jobs, and what may follow what; and those of what waits in queues."""
 
 from collections.abc import Mapping
 from enum import StrEnum

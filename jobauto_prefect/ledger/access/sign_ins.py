@@ -9,13 +9,7 @@ from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.orm import Session
 
 from jobauto_prefect.ledger.audit.trail import WritingSession
-from jobauto_prefect.ledger.records import (
-    CompanyUser,
-    SignInFailure,
-    SignInSuccess,
-    User,
-    UserRole,
-)
+from jobauto_prefect.ledger.records import CompanyUser, SignInFailure, SignInSuccess, User, UserRole
 
 KNOWN_FOR = timedelta(days=30)
 """How long a success makes a network known to an account."""

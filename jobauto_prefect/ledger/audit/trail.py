@@ -16,14 +16,7 @@ from sqlalchemy.orm.attributes import get_history
 from jobauto_prefect.clock import Clock
 from jobauto_prefect.definitions.values import MASK
 from jobauto_prefect.ledger.base import Audited, LedgerSession
-from jobauto_prefect.ledger.records import (
-    AuditEntry,
-    Company,
-    CompanyUser,
-    Token,
-    User,
-    UserRole,
-)
+from jobauto_prefect.ledger.records import AuditEntry, Company, CompanyUser, Token, User, UserRole
 
 RIGHTS = (Token, User, UserRole, CompanyUser)
 """Records that say what somebody may do; PostgreSQL announces it when they are written."""

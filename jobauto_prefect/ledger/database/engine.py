@@ -12,12 +12,7 @@ from sqlalchemy import Connection, Engine, create_engine, event, make_url, selec
 from sqlalchemy.exc import ArgumentError, DBAPIError, IntegrityError, OperationalError
 from sqlalchemy.orm import Session
 
-from jobauto_prefect.errors import (
-    Contended,
-    KeyTaken,
-    LedgerUnavailable,
-    NotReady,
-)
+from jobauto_prefect.errors import Contended, KeyTaken, LedgerUnavailable, NotReady
 from jobauto_prefect.ledger.database.postgresql import Limits, timed_engine
 from jobauto_prefect.settings import DRIVERS, Settings
 

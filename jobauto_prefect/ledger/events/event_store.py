@@ -17,14 +17,7 @@ from jobauto_prefect.ledger.audit.trail import WritingSession
 from jobauto_prefect.ledger.events import deliveries, pending_actions
 from jobauto_prefect.ledger.events.deliveries import EventKind
 from jobauto_prefect.ledger.outbox import OutboxKind, pending_subjects
-from jobauto_prefect.ledger.records import (
-    Delivery,
-    Event,
-    EventRule,
-    EventSource,
-    Job,
-    RunTemplate,
-)
+from jobauto_prefect.ledger.records import Delivery, Event, EventRule, EventSource, Job, RunTemplate
 from jobauto_prefect.ledger.states import DeliveryState, JobState
 from jobauto_prefect.monitoring.tracing import note
 

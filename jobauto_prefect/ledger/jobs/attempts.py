@@ -189,17 +189,17 @@ def lock_scheduled_jobs(session: WritingSession, tasks: Sequence[Task]) -> Seque
 
 def follower_of(session: Session, job: Job) -> Job | None:
     """Return the attempt that is to come after a job; None: there is none."""
-    return session.scalar(
-        select(Job).where(_same_work(job), Job.id > job.id, Job.state == JobState.SCHEDULED)
-    )
+    return session.scalar(_following(job))
 
 
 def lock_follower(session: WritingSession, job: Job) -> Job | None:
     """Lock the scheduled attempt after a job; None if there is none, or it has begun."""
-    query = select(Job).where(_same_work(job), Job.id > job.id, Job.state == JobState.SCHEDULED)
-    return session.scalar(
-        query.with_for_update(key_share=True).execution_options(populate_existing=True)
-    )
+    locked = _following(job).with_for_update(key_share=True)
+    return session.scalar(locked.execution_options(populate_existing=True))
+
+
+def _following(job: Job) -> Select[tuple[Job]]:
+    return select(Job).where(_same_work(job), Job.id > job.id, Job.state == JobState.SCHEDULED)
 
 
 def fence_others(session: WritingSession, job: Job) -> None:

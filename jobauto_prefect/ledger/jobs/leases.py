@@ -7,25 +7,12 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from sqlalchemy import (
-    delete,
-    func,
-    select,
-    text,
-    tuple_,
-    update,
-)
+from sqlalchemy import delete, func, select, text, tuple_, update
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.orm import Session
 
 from jobauto_prefect.ledger.audit.trail import WritingSession
-from jobauto_prefect.ledger.records import (
-    Artifact,
-    Job,
-    Lease,
-    OutputLine,
-    WorkerRecord,
-)
+from jobauto_prefect.ledger.records import Artifact, Job, Lease, OutputLine, WorkerRecord
 
 
 def renew(session: WritingSession, worker: WorkerRecord, jobs: Mapping[int, UUID]) -> None:

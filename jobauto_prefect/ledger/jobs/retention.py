@@ -9,16 +9,7 @@ from datetime import datetime
 from typing import Any, NamedTuple
 from uuid import UUID
 
-from sqlalchemy import (
-    ColumnElement,
-    Select,
-    delete,
-    exists,
-    func,
-    or_,
-    select,
-    update,
-)
+from sqlalchemy import ColumnElement, Select, delete, exists, func, or_, select, update
 from sqlalchemy.orm import Session, aliased
 
 from jobauto_prefect.definitions.records.retention import Retention, override_bounds

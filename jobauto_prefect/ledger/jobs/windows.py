@@ -10,15 +10,7 @@ from sqlalchemy.orm import Session, contains_eager, joinedload, lazyload
 from jobauto_prefect.definitions import Misfire, OnClosed
 from jobauto_prefect.ledger.audit.trail import WritingSession
 from jobauto_prefect.ledger.outbox import OutboxKind, enqueue, pending_subjects
-from jobauto_prefect.ledger.records import (
-    App,
-    Company,
-    Freeze,
-    Job,
-    Lease,
-    RunTemplate,
-    Task,
-)
+from jobauto_prefect.ledger.records import App, Company, Freeze, Job, Lease, RunTemplate, Task
 from jobauto_prefect.ledger.states import LIVE_TASKS, JobState, TaskState
 
 MARKS = (RunTemplate.kept_schedule, RunTemplate.next_window, RunTemplate.next_schedule)

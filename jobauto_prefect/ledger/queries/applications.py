@@ -7,11 +7,7 @@ from sqlalchemy.orm import Session
 
 from jobauto_prefect.ledger.access.ownership import own_first, usable
 from jobauto_prefect.ledger.outbox import OutboxKind, pending_subjects
-from jobauto_prefect.ledger.records import (
-    App,
-    AppVersion,
-    OutboxMessage,
-)
+from jobauto_prefect.ledger.records import App, AppVersion, OutboxMessage
 
 
 def apps_usable_by(session: Session, company_id: int | None) -> Sequence[App]:

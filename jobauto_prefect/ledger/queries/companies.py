@@ -5,10 +5,7 @@ from collections.abc import Sequence
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from jobauto_prefect.ledger.records import (
-    Company,
-    CompanyUser,
-)
+from jobauto_prefect.ledger.records import Company, CompanyUser
 
 
 def all_companies(session: Session) -> Sequence[Company]:

@@ -8,11 +8,7 @@ from datetime import UTC, datetime, timedelta
 from sqlalchemy import or_, select
 from sqlalchemy.orm import Session
 
-from jobauto_prefect.ledger.records import (
-    Event,
-    EventRule,
-    EventSource,
-)
+from jobauto_prefect.ledger.records import Event, EventRule, EventSource
 
 
 def all_rules(session: Session) -> Sequence[EventRule]:

@@ -12,12 +12,7 @@ from jobauto_prefect.ledger.access.ownership import company_of, own_first, usabl
 from jobauto_prefect.ledger.audit.trail import WritingSession
 from jobauto_prefect.ledger.outbox import OutboxKind, enqueue
 from jobauto_prefect.ledger.queries.run_templates import templates_under
-from jobauto_prefect.ledger.records import (
-    App,
-    Company,
-    RunTemplate,
-    Topic,
-)
+from jobauto_prefect.ledger.records import App, Company, RunTemplate, Topic
 
 Bearer = App | Company | RunTemplate
 

@@ -5,11 +5,7 @@ from collections.abc import Sequence
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session, joinedload
 
-from jobauto_prefect.ledger.records import (
-    Token,
-    User,
-    UserRole,
-)
+from jobauto_prefect.ledger.records import Token, User, UserRole
 
 
 def user_named(session: Session, login: str) -> User | None:
