@@ -5,7 +5,7 @@ from collections.abc import Collection, Sequence
 from datetime import datetime
 from typing import Annotated, Any, ClassVar
 
-from pydantic import BaseModel, Field, WithJsonSchema
+from pydantic import Field, WithJsonSchema
 from pydantic.json_schema import JsonSchemaValue
 
 from jobauto_prefect.compiler.events.suggestions import suggest_selectors
@@ -21,6 +21,7 @@ from jobauto_prefect.definitions.kinds import KINDS
 from jobauto_prefect.definitions.records.names import name_faults
 from jobauto_prefect.errors import Conflict, Fault, InvalidDefinition
 from jobauto_prefect.facade.answers import (
+    Answer,
     JsonObject,
     Labelled,
     prefect_link,
@@ -67,7 +68,7 @@ from jobauto_prefect.ledger.store import ReadingSession
 from jobauto_prefect.settings import Settings
 
 
-class OfferedSelector(BaseModel):
+class OfferedSelector(Answer):
     """A selector; `type` is that of a field, the format of a whole value, or `file`."""
 
     selector: str = Field(description="As `env_mapping` takes it.")
@@ -114,7 +115,7 @@ class Application(Labelled):
         return of_definition | super().field_titles()
 
 
-class ApplicationVersion(BaseModel):
+class ApplicationVersion(Answer):
     """A definition that a later one replaced."""
 
     number: int = Field(description="Counts the definitions of one application, from 1.")

@@ -5,7 +5,7 @@ from datetime import datetime
 from itertools import count
 from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import BaseModel, Field
+from pydantic import Field
 
 from jobauto_prefect.compiler.scheduling.schedule import zone_of
 from jobauto_prefect.definitions.kinds import KINDS
@@ -13,6 +13,7 @@ from jobauto_prefect.definitions.records.slugs import append_number, code_of, sl
 from jobauto_prefect.definitions.records.value_rules import ValueRules
 from jobauto_prefect.errors import Forbidden
 from jobauto_prefect.facade.answers import (
+    Answer,
     JsonObject,
     Labelled,
     serialize_fields,
@@ -103,7 +104,7 @@ class Company(Labelled):
     )
 
 
-class Member(BaseModel):
+class Member(Answer):
     """A user's membership of a company."""
 
     id: int = Field(description="The number of the record.")

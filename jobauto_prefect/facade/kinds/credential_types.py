@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import BaseModel, Field, StringConstraints
+from pydantic import Field, StringConstraints
 
 from jobauto_prefect.compiler.blocks import block_type_slug
 from jobauto_prefect.definitions import pick_text
@@ -12,6 +12,7 @@ from jobauto_prefect.definitions.kinds import KINDS
 from jobauto_prefect.definitions.records.credentials import secret_keywords
 from jobauto_prefect.errors import Fault, InvalidInput
 from jobauto_prefect.facade.answers import (
+    Answer,
     JsonObject,
     Labelled,
     prefect_link,
@@ -60,7 +61,7 @@ from jobauto_prefect.sources.external_values import faults_of_type
 Localized = str | dict[str, str]
 
 
-class CredentialTypeField(BaseModel):
+class CredentialTypeField(Answer):
     """One field of a credential type; `keyword` is the environment key it fills."""
 
     keyword: str = Field(description="The environment key.")
@@ -80,7 +81,7 @@ class CredentialTypeField(BaseModel):
     )
 
 
-class Availability(BaseModel):
+class Availability(Answer):
     """How to find out whether what a credential opens is there."""
 
     url: str | None = Field(

@@ -4,11 +4,11 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any, Literal
 
-from pydantic import BaseModel, Field
+from pydantic import Field
 
 from jobauto_prefect.definitions.kinds import KINDS
 from jobauto_prefect.definitions.records.actions import Action
-from jobauto_prefect.facade.answers import JsonObject, Record, serialize_fields
+from jobauto_prefect.facade.answers import Answer, JsonObject, Record, serialize_fields
 from jobauto_prefect.facade.http.field_types import parse_text
 from jobauto_prefect.facade.kinds.resource import Filter, Resource, choice, period, reference
 from jobauto_prefect.ledger import records
@@ -53,7 +53,7 @@ class Event(Record):
     emitted_at: datetime | None = Field(description="When Prefect heard of it; null: not yet.")
 
 
-class Delivery(BaseModel):
+class Delivery(Answer):
     """What an event owes one rule."""
 
     eventrule_id: int = Field(description="The event rule.")
@@ -69,7 +69,7 @@ class Delivery(BaseModel):
     error: str | None = Field(description="Why it is dead; null: it is not.")
 
 
-class OwedAction(BaseModel):
+class OwedAction(Answer):
     """What an event has the service do, beside starting rules."""
 
     id: int = Field(description="The number of the record.")

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import BaseModel, Field, WithJsonSchema, field_validator
+from pydantic import Field, WithJsonSchema, field_validator
 from pydantic.json_schema import JsonSchemaValue
 
 from jobauto_prefect.definitions import EVENT_VARIABLES
@@ -14,6 +14,7 @@ from jobauto_prefect.definitions.records.value_rules import ValueRules
 from jobauto_prefect.errors import Conflict, Fault, InvalidInput
 from jobauto_prefect.facade import answers
 from jobauto_prefect.facade.answers import (
+    Answer,
     JsonObject,
     Record,
     prefect_link,
@@ -115,7 +116,7 @@ class Job(Record):
     )
 
 
-class Artifact(BaseModel):
+class Artifact(Answer):
     """A file that a job left behind."""
 
     id: int = Field(description="The number of the record.")
@@ -140,7 +141,7 @@ class JobWithOutput(Job):
     artifacts: list[Artifact] = Field(description="The files the job left behind.")
 
 
-class OutputLine(BaseModel):
+class OutputLine(Answer):
     """One line of output."""
 
     seq: int = Field(description="Counts the lines of a job, from 1.")
@@ -151,7 +152,7 @@ class OutputLine(BaseModel):
     at: datetime = Field(description="When it was written.")
 
 
-class Output(BaseModel):
+class Output(Answer):
     """Lines of a job's output."""
 
     job_id: int = Field(description="The job.")
@@ -419,6 +420,18 @@ def _details(session: ReadingSession, job: records.Job, _settings: Settings) -> 
     return serialize_job_details(last_output_of(session, job.id), artifacts_of(session, job.id))
 
 
+def _describe_change(body: JsonObject) -> JsonObject:
+    """Return the schema of what may change of a job, of that of what is written."""
+    changing = ("scheduled", "note", "state", "reason", "id", "job_id")
+    return {
+        **body,
+        "description": "`scheduled` and `note` of a job that waits; or `state` to cancel it.",
+        "properties": {name: dict(body["properties"][name]) for name in changing},
+        "if": {"required": ["reason"]},
+        "then": {"required": ["state"]},
+    }
+
+
 RESOURCE = Resource(
     KINDS["job"], records.Job, Job, serialize_job, write_job,
     filters={
@@ -434,7 +447,7 @@ RESOURCE = Resource(
         "retry_of": Filter("retry_of", parse_int),
     },
     body=JobBody, detail=JobWithOutput, details=_details, written=_written,
-    change="JobChange",
+    change=_describe_change,
     note=" Without an id a run is scheduled, now or at `scheduled`. With one, `scheduled` and "
     "`note` change while it waits, and `state` `cancelled` ends it (this needs `jobs.execute`).",
     deletion="Takes a job away that is over and belongs to no task.",

@@ -143,12 +143,11 @@ class Resource:
 
     `answer` is what lists show of a record, `detail` what its own address shows (None: the same):
     `details` reads what is shown beyond a list's row. `written` adds to the answer of a write.
-    `body` is what clients write, `change` the schema of what may change of a record where that is
-    less. In the document `note` is said of writes, `deletion` of deletions, and `links` are where
-    the id of a written record leads beside its own operations; `repeated` are fields that the
-    answer of a write has besides. `put`: PUT does what POST does to a record's
-    path; `listed_at_item`: GET at the path for new records is the list. Both are there for one
-    client.
+    `body` is what clients write; `change` makes of its schema that of what may change of a record,
+    where that is less. In the document `note` is said of writes, `deletion` of deletions; `links`
+    are where the id of a written record leads beside its own operations, and `repeated` are fields
+    that the answer of a write has besides. `put`: PUT does what POST does to a record's path;
+    `listed_at_item`: GET at the path for new records is the list. Both are there for one client.
     """
 
     kind: Kind
@@ -158,7 +157,7 @@ class Resource:
     write: Callable[[WriteRequest], WriteResult] | None = None
     filters: Mapping[str, Filter] = field(default_factory=dict)
     body: type[Body] | None = None
-    change: str = ""
+    change: Callable[[Json], Json] | None = None
     note: str = ""
     deletion: str = DELETION
     links: Mapping[str, Json] = field(default_factory=dict)

@@ -3,12 +3,12 @@
 from datetime import datetime
 from typing import Annotated, ClassVar
 
-from pydantic import BaseModel, Field, StringConstraints, WithJsonSchema
+from pydantic import Field, StringConstraints, WithJsonSchema
 
 from jobauto_prefect.definitions.kinds import KINDS
 from jobauto_prefect.definitions.records.logins import login_faults
 from jobauto_prefect.errors import Fault, Forbidden, InvalidInput
-from jobauto_prefect.facade.answers import JsonObject, Timed, serialize_fields
+from jobauto_prefect.facade.answers import Answer, JsonObject, Timed, serialize_fields
 from jobauto_prefect.facade.auth.passwords import hash_password, password_faults
 from jobauto_prefect.facade.auth.permissions import ROLE_DESCRIPTIONS, ROLE_IDS, Role
 from jobauto_prefect.facade.http.field_types import Boolean, parse_text
@@ -42,7 +42,7 @@ class User(Timed):
     roles: list[Role] = Field(description="The roles, by name.")
 
 
-class AssignedRole(BaseModel):
+class AssignedRole(Answer):
     """A role that a user has."""
 
     id: int = Field(description="The number of the record.")
@@ -54,7 +54,7 @@ class AssignedRole(BaseModel):
     expires_at: datetime | None = Field(description="When it ends to count; null: never.")
 
 
-class Token(BaseModel):
+class Token(Answer):
     """What is known of a token; its text is not."""
 
     id: int = Field(description="The number of the record.")

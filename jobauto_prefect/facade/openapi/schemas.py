@@ -66,10 +66,12 @@ class _SchemaGenerator(GenerateJsonSchema):
 
 def component_schemas(routes: Iterable[APIRoute], bodies: Iterable[type[BaseModel]]) -> Json:
     """Make the schemas of what routes answer and are sent, by name."""
-    answered: set[Any] = {
-        field.field_info.annotation for route in routes for field in route.response_fields.values()
+    answered: dict[Any, None] = {
+        field.field_info.annotation: None
+        for route in routes
+        for field in route.response_fields.values()
     }
-    inputs: list[Any] = [(each, "validation", TypeAdapter(each)) for each in {*bodies}]
+    inputs: list[Any] = [(each, "validation", TypeAdapter(each)) for each in dict.fromkeys(bodies)]
     inputs += [(each, "serialization", TypeAdapter(each)) for each in (*answered, Error)]
     _, generated = TypeAdapter.json_schemas(
         inputs, ref_template=f"{SCHEMAS}{{model}}", schema_generator=_SchemaGenerator
@@ -80,24 +82,15 @@ def component_schemas(routes: Iterable[APIRoute], bodies: Iterable[type[BaseMode
     for item, name in BODIES.items():
         key = KEY_OR_NAME if KINDS[item].named else KEY
         made[name]["properties"] |= {"id": key, f"{item}_id": key}
-    made["JobChange"] = _job_change(made["JobBody"])
+    for resource in RESOURCES:
+        if resource.change is not None:
+            change = resource.change(made[BODIES[resource.kind.item]])
+            made[f"{resource.answer.__name__}Change"] = change
     for name, schema in made.items():
         _tidy(name, schema)
     for name, example in load_examples().items():
         made[name]["examples"] = [example]
     return dict(sorted(made.items()))
-
-
-def _job_change(body: Json) -> Json:
-    """Describe what may change of a job."""
-    changing = ("scheduled", "note", "state", "reason", "id", "job_id")
-    return {
-        **body,
-        "description": "`scheduled` and `note` of a job that waits; or `state` to cancel it.",
-        "properties": {name: dict(body["properties"][name]) for name in changing},
-        "if": {"required": ["reason"]},
-        "then": {"required": ["state"]},
-    }
 
 
 def _tidy(name: str, schema: Json) -> None:

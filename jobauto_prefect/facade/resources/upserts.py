@@ -197,6 +197,7 @@ def add_upsert(router: APIRouter, resource: Resource) -> None:
         dependencies=may_write,
     )
     body = resource.body.__name__
+    changed = f"{resource.answer.__name__}Change" if resource.change else body
     key = query(kind.parameter, number_or_name(kind), "The record to update.")
     mode = [DEFINITION] if resource.record is App else []
     write = add(
@@ -215,7 +216,7 @@ def add_upsert(router: APIRouter, resource: Resource) -> None:
         summary=f"Update {kind.noun}",
         description=f"Changes the fields given. Needs `{kind.permissions}.update`.",
         errors=(*WRITE_ERRORS, 422),
-        request_body=json_body(resource.change or body, required=False),
+        request_body=json_body(changed, required=False),
         parameters=lambda: (IDEMPOTENCY_KEY,),
         twin=None,
     )
