@@ -23,139 +23,139 @@ from jobauto_prefect.facade.console.run_templates.value_sources import (
     SourcedValue,
     describe_source,
 )
-from jobauto_prefect.facade.formats.html.page_language import Translator
+from jobauto_prefect.facade.formats.html.page_language import Text, Translator
 from jobauto_prefect.runtime.executors.registry import executor_kinds, isolates
 
 
-def operated_fields(translate: Translator) -> list[FormField]:
-    """Return the fields that whoever may change its jobs' course may change."""
-    return [
+def _choice(pointer: str, label: Text, *choices: tuple[str, Text]) -> FormField:
+    return FormField(pointer, label, "choice", choices=choices, default=choices[0][0])
+
+
+def _number(pointer: str, label: Text, hint: str = "", blank: int | None = None) -> FormField:
+    return FormField(pointer, label, "number", hint, blank=blank, default=blank)
+
+
+NAME = FormField("/name", Text("Name"), is_required=True)
+
+OPERATED = FieldGroup(
+    Text("State"),
+    [
         FormField(
-            "/active",
-            translate("Active"),
-            "flag",
-            translate("Without it nothing starts."),
-            default=True,
+            "/active", Text("Active"), "flag", Text("Without it nothing starts."), default=True
         ),
-        FormField("/note", translate("Note"), "long"),
-    ]
+        FormField("/note", Text("Note"), "long"),
+    ],
+)
+"""What whoever may change its jobs' course may change."""
 
-
-def name_field(translate: Translator) -> FormField:
-    """Return the field of the name."""
-    return FormField("/name", translate("Name"), is_required=True)
-
-
-def schedule_fields(translate: Translator) -> list[FormField]:
-    """Return the fields that say when its windows are."""
-    intervals = [(code, translate(text)) for code, text in INTERVALS.items()]
-    return [
-        FormField("/interv", translate("How often"), "choice", choices=intervals, default="n"),
+NAMED = FieldGroup(
+    Text("Name and schedule"),
+    [
+        NAME,
+        FormField(
+            "/interv",
+            Text("How often"),
+            "choice",
+            choices=[(code, Text(text)) for code, text in INTERVALS.items()],
+            default="n",
+        ),
         FormField(
             "/cron",
-            translate("Cron expression"),
-            hint=translate(
+            Text("Cron expression"),
+            hint=Text(
                 "Minute, hour, day, month, weekday; for the custom schedule. 30 6 * * 1-5 is each "
                 "working day at 6:30."
             ),
         ),
         FormField(
             "/timezone",
-            translate("Time zone"),
-            hint=translate("Such as Europe/Prague; empty means that of the company."),
+            Text("Time zone"),
+            hint=Text("Such as Europe/Prague; empty means that of the company."),
         ),
         FormField(
             "/deadline_offset",
-            translate("Deadline"),
-            hint=translate(
+            Text("Deadline"),
+            hint=Text(
                 "So long after a window begins (+3h), or at a time of day (06:30); empty means "
                 "the window's end."
             ),
         ),
-        FormField("/allow_late", translate("A success after the deadline counts"), "flag"),
-    ]
+        FormField("/allow_late", Text("A success after the deadline counts"), "flag"),
+    ],
+)
 
-
-def attempt_fields(translate: Translator) -> list[FormField]:
-    """Return the fields about attempts, and about windows that can't be kept."""
-
-    def choice(pointer: str, label: str, *choices: tuple[str, str]) -> FormField:
-        return FormField(pointer, label, "choice", choices=choices, default=choices[0][0])
-
-    def number(pointer: str, label: str, hint: str = "", blank: int | None = None) -> FormField:
-        return FormField(pointer, label, "number", hint, blank=blank, default=blank)
-
-    return [
-        number("/delay", translate("Starts after the beginning of its window by, seconds"), "", 0),
-        number("/timeout_seconds", translate("May run for, seconds")),
-        number("/max_attempts", translate("Attempts in all"), translate("Empty means 3.")),
-        number("/retry_min_gap", translate("Between two attempts, seconds"), "", 0),
-        choice(
+ATTEMPTS = FieldGroup(
+    Text("Attempts and windows"),
+    [
+        _number("/delay", Text("Starts after the beginning of its window by, seconds"), "", 0),
+        _number("/timeout_seconds", Text("May run for, seconds")),
+        _number("/max_attempts", Text("Attempts in all"), Text("Empty means 3.")),
+        _number("/retry_min_gap", Text("Between two attempts, seconds"), "", 0),
+        _choice(
             "/retry_backoff",
-            translate("The gap between attempts"),
-            ("none", translate("stays the same")),
-            ("linear", translate("grows by itself each time")),
-            ("exponential", translate("doubles each time")),
+            Text("The gap between attempts"),
+            ("none", Text("stays the same")),
+            ("linear", Text("grows by itself each time")),
+            ("exponential", Text("doubles each time")),
         ),
         FormField(
             "/retry_undeclared",
-            translate("Exit codes that nobody has declared are tried again"),
+            Text("Exit codes that nobody has declared are tried again"),
             "flag",
         ),
-        choice(
+        _choice(
             "/overlap",
-            translate("When the job of the window before still runs"),
-            ("wait", translate("wait for its end")),
-            ("skip", translate("miss the window")),
-            ("parallel", translate("run beside it")),
+            Text("When the job of the window before still runs"),
+            ("wait", Text("wait for its end")),
+            ("skip", Text("miss the window")),
+            ("parallel", Text("run beside it")),
         ),
-        choice(
+        _choice(
             "/misfire",
-            translate("Of windows that passed in an outage"),
-            ("latest", translate("the newest one runs")),
-            ("all", translate("all of them run")),
-            ("skip", translate("none runs")),
+            Text("Of windows that passed in an outage"),
+            ("latest", Text("the newest one runs")),
+            ("all", Text("all of them run")),
+            ("skip", Text("none runs")),
         ),
-        choice(
+        _choice(
             "/on_closed",
-            translate("Windows in closed time"),
-            ("excuse", translate("are excused")),
-            ("move", translate("are moved to its end")),
+            Text("Windows in closed time"),
+            ("excuse", Text("are excused")),
+            ("move", Text("are moved to its end")),
         ),
-        choice(
+        _choice(
             "/on_contact_lost",
-            translate("A job whose worker has lost contact"),
-            ("finish", translate("goes on")),
-            ("stop", translate("is stopped")),
+            Text("A job whose worker has lost contact"),
+            ("finish", Text("goes on")),
+            ("stop", Text("is stopped")),
         ),
-    ]
+    ],
+    is_folded=True,
+)
+"""What is about attempts, and about windows that can't be kept."""
+
+USUAL = Text("Empty means the usual one.")
+QUEUE = [
+    FormField("/pool", Text("Work pool"), hint=USUAL),
+    FormField("/queue", Text("Work queue"), hint=USUAL),
+    FormField(
+        "/queue_priority",
+        Text("Priority of the queue"),
+        "number",
+        Text("Where workers are full the lowest number comes first; empty: as it is."),
+    ),
+]
+"""The fields that say which workers run its jobs, and in what order."""
 
 
-def queue_fields(translate: Translator) -> list[FormField]:
-    """Return the fields that say which workers run its jobs, and in what order."""
-    usual = translate("Empty means the usual one.")
-    return [
-        FormField("/pool", translate("Work pool"), hint=usual),
-        FormField("/queue", translate("Work queue"), hint=usual),
-        FormField(
-            "/queue_priority",
-            translate("Priority of the queue"),
-            "number",
-            translate("Where workers are full the lowest number comes first; empty: as it is."),
-        ),
-    ]
-
-
-def choice_groups(
-    translate: Translator, credentials: Choices, topics: Choices, calendars: Choices
-) -> list[FieldGroup]:
+def choice_groups(credentials: Choices, topics: Choices, calendars: Choices) -> list[FieldGroup]:
     """Return the groups of what is chosen among other records."""
     fields = choice_fields(topics, calendars)
-    title = translate("Credentials")
-    hint = translate("Of two that give the same value the later one counts.")
+    title = Text("Credentials")
+    hint = Text("Of two that give the same value the later one counts.")
     held = FormField("/credentials", title, "choices", hint, choices=credentials, default=())
     groups = [FieldGroup(title, [held])]
-    return [*groups, FieldGroup(translate("Topics and calendars"), fields)] if fields else groups
+    return [*groups, FieldGroup(Text("Topics and calendars"), fields)] if fields else groups
 
 
 def value_fields(
@@ -198,54 +198,54 @@ LEADING = {
 """Of each action that says more than its name the part without which there is none."""
 
 
-def action_groups(translate: Translator, apps: Choices) -> list[FieldGroup]:
+def action_groups(apps: Choices) -> list[FieldGroup]:
     """Return the fields of what follows a success, and of what follows a failure."""
     titles = {
-        ActionMode.SUCCESS: translate("After a success"),
-        ActionMode.FAIL: translate("After a failure"),
+        ActionMode.SUCCESS: Text("After a success"),
+        ActionMode.FAIL: Text("After a failure"),
     }
     return [
-        FieldGroup(title, _fields(f"/{mode}", translate, apps), True, pointer=f"/{mode}")
+        FieldGroup(title, _fields(f"/{mode}", apps), True, pointer=f"/{mode}")
         for mode, title in titles.items()
     ]
 
 
-def _fields(pointer: str, translate: Translator, apps: Choices) -> list[FormField]:
-    nothing = ("", translate("nothing"))
+def _fields(pointer: str, apps: Choices) -> list[FormField]:
+    nothing = ("", Text("nothing"))
     return [
         FormField(
             f"{pointer}/{Action.CHAIN}/runtemplate_id",
-            translate("This run template starts"),
+            Text("This run template starts"),
             "named",
-            translate("The short name of a company, a slash, and the name of its run template."),
+            Text("The short name of a company, a slash, and the name of its run template."),
             offer=TEMPLATES,
         ),
         FormField(
             f"{pointer}/{Action.LAUNCH}/app_id",
-            translate("This application starts, by its only run template in the company"),
+            Text("This application starts, by its only run template in the company"),
             "choice",
             choices=[nothing, *apps],
         ),
         FormField(
             f"{pointer}/{Action.RESCHEDULE}/delay",
-            translate("It starts again after, seconds"),
+            Text("It starts again after, seconds"),
             "number",
         ),
         FormField(
             f"{pointer}/{Action.STOP}",
-            translate("It follows its schedule no more"),
+            Text("It follows its schedule no more"),
             "flag",
         ),
         FormField(
             f"{pointer}/{Action.WEBHOOK}/uri",
-            translate("This address is told"),
-            hint=translate("A webhook: https://…"),
+            Text("This address is told"),
+            hint=Text("A webhook: https://…"),
         ),
         FormField(
             f"{pointer}/{Action.WEBHOOK}/secret",
-            translate("Key of the signature"),
+            Text("Key of the signature"),
             "secret",
-            translate("For another address it has to be given again."),
+            Text("For another address it has to be given again."),
         ),
     ]
 
@@ -299,17 +299,15 @@ def possible_executors(app: Mapping[str, Any], *, may_any: bool) -> list[str]:
     ]
 
 
-def executor_fields(translate: Translator, names: Sequence[str]) -> list[FormField]:
+def executor_fields(names: Sequence[str]) -> list[FormField]:
     """Return the fields that say which of these executors run its jobs."""
     choices = [(name, name) for name in names]
-    first = FormField(
-        "/executor", translate("Executor"), "choice", choices=choices, default="Native"
-    )
+    first = FormField("/executor", Text("Executor"), "choice", choices=choices, default="Native")
     if len(choices) < 2:
         return [first]
     others = FormField(
         "/executors",
-        translate("Executors that a job may name instead"),
+        Text("Executors that a job may name instead"),
         "choices",
         choices=choices,
         default=(),
@@ -424,17 +422,20 @@ def _read(text: str) -> list[dict[str, Any]]:
     return [{"block": block, "env": variables} for block, variables in env.items()]
 
 
-def block_group(translate: Translator) -> FieldGroup:
-    """Return the field of the blocks."""
-    field = FormField(
-        "/blocks",
-        translate("Values from blocks"),
-        "long",
-        translate(
-            "One a line: VARIABLE=type/name/field, such as DB_PASSWORD=secret/acme-db/value; "
-            "a.b is the field b of a."
+BLOCKS = FieldGroup(
+    Text("Blocks of Prefect"),
+    [
+        FormField(
+            "/blocks",
+            Text("Values from blocks"),
+            "long",
+            Text(
+                "One a line: VARIABLE=type/name/field, such as DB_PASSWORD=secret/acme-db/value; "
+                "a.b is the field b of a."
+            ),
+            form=TextForm(_write, _read),
+            blank=[],
         ),
-        form=TextForm(_write, _read),
-        blank=[],
-    )
-    return FieldGroup(translate("Blocks of Prefect"), [field], is_folded=True)
+    ],
+    is_folded=True,
+)

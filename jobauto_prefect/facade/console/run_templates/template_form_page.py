@@ -36,17 +36,16 @@ from jobauto_prefect.facade.console.records.pages import (
     text_cell,
 )
 from jobauto_prefect.facade.console.run_templates.form_fields import (
+    ATTEMPTS,
+    BLOCKS,
+    NAMED,
+    OPERATED,
+    QUEUE,
     TEMPLATES,
     action_groups,
-    attempt_fields,
-    block_group,
     choice_groups,
     executor_fields,
-    name_field,
-    operated_fields,
     possible_executors,
-    queue_fields,
-    schedule_fields,
     setting_groups,
     value_fields,
     whole_actions,
@@ -154,9 +153,8 @@ async def _groups(
     """Return the fields that the visitor may change."""
     translate, languages = language_parts(request)
     rights, company_id = contract.who.rights, records.company["id"]
-    operated = FieldGroup(translate("State"), operated_fields(translate))
     if not rights.may(CONFIGURE, company_id):
-        return [operated]
+        return [OPERATED]
     inherited = resolve_values(records.definition, records.sources[:-1])
     values = value_fields(inherited, records.template["env"], languages, translate)
     of_company = {"company_id": company_id}
@@ -164,23 +162,21 @@ async def _groups(
     topics = await read_names(contract, "topics")
     calendars = await read_names(contract, "calendars")
     apps = await read_choices(contract, "apps", languages, {"enabled": "true"})
-    named = [name_field(translate), *schedule_fields(translate)]
     executors = _executors(contract, records)
-    placed = [*executor_fields(translate, executors), *queue_fields(translate)]
-    owned = [LABELS]
+    placed = [*executor_fields(executors), *QUEUE]
     return [
-        FieldGroup(translate("Name and schedule"), named),
+        NAMED,
         FieldGroup(translate("Values"), values),
-        *choice_groups(translate, credentials, topics, calendars),
-        operated,
-        FieldGroup(translate("Attempts and windows"), attempt_fields(translate), is_folded=True),
-        *action_groups(translate, apps),
+        *choice_groups(credentials, topics, calendars),
+        OPERATED,
+        ATTEMPTS,
+        *action_groups(apps),
         notice_group(of_template=True),
         FieldGroup(translate("Where it runs"), placed, is_folded=True),
         *setting_groups(translate, executors),
         retention_group(of_template=True),
-        *([block_group(translate)] if rights.may(NAME_BLOCKS, None) else []),
-        FieldGroup(translate("Settings and labels for other programs"), owned, is_folded=True),
+        *([BLOCKS] if rights.may(NAME_BLOCKS, None) else []),
+        FieldGroup(translate("Settings and labels for other programs"), [LABELS], is_folded=True),
     ]
 
 
