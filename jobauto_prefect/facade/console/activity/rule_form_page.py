@@ -2,19 +2,16 @@
 
 from typing import get_args
 
-from fastapi import Request
-
 from jobauto_prefect.facade.console.activity.event_pages import RULES, read_sources
-from jobauto_prefect.facade.console.contract import Contract
 from jobauto_prefect.facade.console.records.choices import Choices, read_choices
 from jobauto_prefect.facade.console.records.forms import FieldGroup, FormField, fields_of, values_of
 from jobauto_prefect.facade.console.records.pages import (
     RecordForm,
     add_form_routes,
-    language_parts,
     require,
 )
-from jobauto_prefect.facade.formats.html.page_language import Translator
+from jobauto_prefect.facade.console.visit import Visit
+from jobauto_prefect.facade.formats.html.page_language import Text
 from jobauto_prefect.facade.formats.json_yaml import dump_json
 from jobauto_prefect.facade.http import late_routes
 from jobauto_prefect.facade.kinds.event_rules import EventRule, Operation
@@ -27,13 +24,13 @@ CREATE, UPDATE = "jobs.create", "jobs.update"
 router = late_routes.router(include_in_schema=False)
 
 
-async def _new_form(request: Request, contract: Contract) -> RecordForm:
-    translate, languages = language_parts(request)
-    if not contract.who.rights.anywhere(CREATE):
-        require(contract.who, CREATE, None)
+async def _new_form(visit: Visit) -> RecordForm:
+    contract, translate, languages = visit.contract, visit.translate, visit.languages
+    if not visit.who.rights.anywhere(CREATE):
+        require(visit.who, CREATE, None)
     sources = await read_sources(contract, languages)
     templates = await read_choices(contract, "runtemplates", languages)
-    groups = _groups(sources, templates, translate)
+    groups = _groups(sources, templates)
     return RecordForm(
         title=translate("New event rule"),
         here=HERE,
@@ -47,14 +44,14 @@ async def _new_form(request: Request, contract: Contract) -> RecordForm:
     )
 
 
-async def _edit_form(request: Request, contract: Contract, rule_id: int) -> RecordForm:
-    translate, languages = language_parts(request)
+async def _edit_form(visit: Visit, rule_id: int) -> RecordForm:
+    contract, translate, languages = visit.contract, visit.translate, visit.languages
     rule = (await contract.read(f"/eventrule/{rule_id}")).data
     template = (await contract.read(f"/runtemplate/{rule['runtemplate_id']}")).data
-    require(contract.who, UPDATE, template["company_id"])
+    require(visit.who, UPDATE, template["company_id"])
     sources = await read_sources(contract, languages)
     choices = await read_choices(contract, "runtemplates", languages)
-    groups = _groups(sources, choices, translate)
+    groups = _groups(sources, choices)
     shown = rule | {"env_mapping": dump_json(rule["env_mapping"]) if rule["env_mapping"] else ""}
     return RecordForm(
         title=translate("Edit the event rule"),
@@ -69,42 +66,40 @@ async def _edit_form(request: Request, contract: Contract, rule_id: int) -> Reco
     )
 
 
-def _groups(sources: Choices, templates: Choices, translate: Translator) -> list[FieldGroup]:
-    nothing = ("", translate("nothing"))
-    ends = [(end, translate(end)) for end in ENDS]
-    operations = [(operation, translate(operation)) for operation in OPERATIONS]
+def _groups(sources: Choices, templates: Choices) -> list[FieldGroup]:
+    nothing = ("", Text("nothing"))
+    ends = [(end, Text(end)) for end in ENDS]
+    operations = [(operation, Text(operation)) for operation in OPERATIONS]
     return [
         FieldGroup(
-            translate("When a run template ends"),
+            Text("When a run template ends"),
             [
                 FormField(
                     "/runtemplate_source_id",
-                    translate("Run template"),
+                    Text("Run template"),
                     "choice",
                     choices=[nothing, *templates],
                 ),
-                FormField(
-                    "/on", translate("Which ends"), "choice", choices=ends, default="success"
-                ),
+                FormField("/on", Text("Which ends"), "choice", choices=ends, default="success"),
             ],
         ),
         FieldGroup(
-            translate("Or when an event source changes"),
+            Text("Or when an event source changes"),
             [
                 FormField(
                     "/event_source_id",
-                    translate("Event source"),
+                    Text("Event source"),
                     "choice",
                     choices=[nothing, *sources],
                 ),
                 FormField(
                     "/evidence",
-                    translate("Kind of record"),
-                    hint=translate("Empty means: any record."),
+                    Text("Kind of record"),
+                    hint=Text("Empty means: any record."),
                 ),
                 FormField(
                     "/operation",
-                    translate("Which changes"),
+                    Text("Which changes"),
                     "choice",
                     choices=operations,
                     default="any",
@@ -112,24 +107,24 @@ def _groups(sources: Choices, templates: Choices, translate: Translator) -> list
             ],
         ),
         FieldGroup(
-            translate("Starts"),
+            Text("Starts"),
             [
                 FormField(
                     "/runtemplate_id",
-                    translate("Run template"),
+                    Text("Run template"),
                     "choice",
                     choices=templates,
                     is_required=True,
                 ),
                 FormField(
                     "/env_mapping",
-                    translate("Values from the event"),
+                    Text("Values from the event"),
                     "long",
-                    translate("JSON: the key of a value, and where it stands in the event."),
+                    Text("JSON: the key of a value, and where it stands in the event."),
                 ),
-                FormField("/fan_out", translate("a job for each element of a list"), "flag"),
-                FormField("/priority", translate("Priority"), "number", default=0, blank=0),
-                FormField("/enabled", translate("enabled"), "flag", default=True),
+                FormField("/fan_out", Text("a job for each element of a list"), "flag"),
+                FormField("/priority", Text("Priority"), "number", default=0, blank=0),
+                FormField("/enabled", Text("enabled"), "flag", default=True),
             ],
         ),
     ]

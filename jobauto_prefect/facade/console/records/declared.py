@@ -5,12 +5,11 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 from urllib.parse import urlencode
 
-from fastapi import APIRouter, Request, Response
+from fastapi import APIRouter, Response
 
 from jobauto_prefect.console_addresses import CONSOLE
 from jobauto_prefect.definitions.kinds import Kind
 from jobauto_prefect.facade.auth.identity import Identity
-from jobauto_prefect.facade.console.contract import Contract
 from jobauto_prefect.facade.console.records.choices import Choices, owner_field
 from jobauto_prefect.facade.console.records.forms import (
     FieldGroup,
@@ -282,7 +281,7 @@ class RecordPages:
         router.get(self.address)(self.show_list)
         router.get(f"{self.address}/{{{self.parameter}:int}}")(self.show_record)
         if self.new:
-            add_form_routes(router, self.address, self.parameter, self._edit, self._make)
+            add_form_routes(router, self.address, self.parameter, self.edit_form, self.new_form)
         return router
 
     def may(self, who: Identity, action: str, record: Record | None = None) -> bool:
@@ -424,9 +423,3 @@ class RecordPages:
             back=address,
             submit=visit.translate("Save"),
         )
-
-    async def _make(self, request: Request, contract: Contract) -> RecordForm:
-        return await self.new_form(Visit(request, contract))
-
-    async def _edit(self, request: Request, contract: Contract, number: int) -> RecordForm:
-        return await self.edit_form(Visit(request, contract), number)

@@ -18,7 +18,6 @@ from jobauto_prefect.facade.console.contract import (
     PASSWORD,
     Contract,
     ContractError,
-    CurrentContract,
 )
 from jobauto_prefect.facade.console.moments import teller
 from jobauto_prefect.facade.console.notifications import redirect_after
@@ -36,6 +35,7 @@ from jobauto_prefect.facade.console.records.forms import (
     fields_of,
     read_changes,
 )
+from jobauto_prefect.facade.console.visit import CurrentVisit, Visit
 from jobauto_prefect.facade.formats import View
 from jobauto_prefect.facade.formats.html.cell_model import Cell, clip
 from jobauto_prefect.facade.formats.html.page_language import Translator, translator
@@ -366,37 +366,34 @@ def add_form_routes(
     router: APIRouter,
     address: str,
     item: str,
-    edit_form: Callable[[Request, Contract, int], Awaitable[RecordForm]],
-    new_form: Callable[[Request, Contract], Awaitable[RecordForm]] | None = None,
+    edit_form: Callable[[Visit, int], Awaitable[RecordForm]],
+    new_form: Callable[[Visit], Awaitable[RecordForm]],
 ) -> None:
     """Add the routes of the forms that change a record and make a new one.
 
-    They read the form when it is shown and when it is sent. `new_form`: None where a new record is
-    asked for in another way; what it returns may first ask what the other fields depend on.
+    They read the form when it is shown and when it is sent. `new_form` may return one that first
+    asks what the other fields depend on.
     """
 
-    async def show_new_form(request: Request, contract: CurrentContract) -> Response:
-        assert new_form is not None  # noqa: S101 - else there is no such route
-        return respond_with_form(request, contract.who, await new_form(request, contract))
+    async def show_new_form(visit: CurrentVisit) -> Response:
+        return respond_with_form(visit.request, visit.who, await new_form(visit))
 
-    async def make(request: Request, contract: CurrentContract, sent: SentForm) -> Response:
-        assert new_form is not None  # noqa: S101 - else there is no such route
-        form = await new_form(request, contract)
+    async def make(visit: CurrentVisit, sent: SentForm) -> Response:
+        form = await new_form(visit)
         if form.method == "get":
-            return respond_with_form(request, contract.who, form)
-        return await save(request, contract, form, sent)
+            return respond_with_form(visit.request, visit.who, form)
+        return await save(visit.request, visit.contract, form, sent)
 
-    async def show_form(request: Request, contract: CurrentContract) -> Response:
-        form = await edit_form(request, contract, request.path_params[item])
-        return respond_with_form(request, contract.who, form)
+    async def show_form(visit: CurrentVisit) -> Response:
+        form = await edit_form(visit, visit.request.path_params[item])
+        return respond_with_form(visit.request, visit.who, form)
 
-    async def change(request: Request, contract: CurrentContract, sent: SentForm) -> Response:
-        form = await edit_form(request, contract, request.path_params[item])
-        return await save(request, contract, form, sent)
+    async def change(visit: CurrentVisit, sent: SentForm) -> Response:
+        form = await edit_form(visit, visit.request.path_params[item])
+        return await save(visit.request, visit.contract, form, sent)
 
-    if new_form is not None:
-        router.get(f"{address}/new")(show_new_form)
-        router.post(f"{address}/new")(make)
+    router.get(f"{address}/new")(show_new_form)
+    router.post(f"{address}/new")(make)
     router.get(f"{address}/{{{item}:int}}/edit")(show_form)
     router.post(f"{address}/{{{item}:int}}/edit")(change)
 

@@ -35,8 +35,6 @@ def _number(pointer: str, label: Text, hint: str = "", blank: int | None = None)
     return FormField(pointer, label, "number", hint, blank=blank, default=blank)
 
 
-NAME = FormField("/name", Text("Name"), is_required=True)
-
 OPERATED = FieldGroup(
     Text("State"),
     [
@@ -51,7 +49,7 @@ OPERATED = FieldGroup(
 NAMED = FieldGroup(
     Text("Name and schedule"),
     [
-        NAME,
+        FormField("/name", Text("Name"), is_required=True),
         FormField(
             "/interv",
             Text("How often"),

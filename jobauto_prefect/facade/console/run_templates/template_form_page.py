@@ -3,9 +3,6 @@
 from collections.abc import Mapping
 from urllib.parse import urlencode
 
-from fastapi import Request
-
-from jobauto_prefect.facade.console.contract import Contract
 from jobauto_prefect.facade.console.records.choices import (
     read_choices,
     read_names,
@@ -29,7 +26,6 @@ from jobauto_prefect.facade.console.records.forms import (
 from jobauto_prefect.facade.console.records.pages import (
     RecordForm,
     add_form_routes,
-    language_parts,
     name_of,
     query_ids,
     require,
@@ -60,7 +56,9 @@ from jobauto_prefect.facade.console.run_templates.template_records import (
     read_template_paths,
 )
 from jobauto_prefect.facade.console.run_templates.value_sources import resolve_values
+from jobauto_prefect.facade.console.visit import Visit
 from jobauto_prefect.facade.formats.html.cell_model import Cell
+from jobauto_prefect.facade.formats.html.page_language import Text
 from jobauto_prefect.facade.http import late_routes
 from jobauto_prefect.facade.writes.assignments import BLOCKS_PERMISSION as NAME_BLOCKS
 
@@ -70,15 +68,15 @@ CONFIGURE = "companies.update"
 router = late_routes.router(include_in_schema=False)
 
 
-async def _edit_form(request: Request, contract: Contract, template_id: int) -> RecordForm:
-    translate, _ = language_parts(request)
+async def _edit_form(visit: Visit, template_id: int) -> RecordForm:
+    contract, translate = visit.contract, visit.translate
     records = await read_template(contract, template_id)
     template = records.template
-    require(contract.who, "jobs.update", template["company_id"])
+    require(visit.who, "jobs.update", template["company_id"])
     address = f"{ADDRESS}/{template_id}"
-    may_configure = contract.who.rights.may(CONFIGURE, template["company_id"])
-    paths = await read_template_paths(request, contract.who) if may_configure else {}
-    groups = await _groups(request, contract, records)
+    may_configure = visit.who.rights.may(CONFIGURE, template["company_id"])
+    paths = await read_template_paths(visit.request, visit.who) if may_configure else {}
+    groups = await _groups(visit, records)
     wholes = _wholes(template, paths)
     return RecordForm(
         title=translate("Edit {name}", name=template["name"]),
@@ -92,22 +90,22 @@ async def _edit_form(request: Request, contract: Contract, template_id: int) -> 
         offers={TEMPLATES: paths.values()},
         back=address,
         submit=translate("Save"),
-        facts=_facts(request, records),
+        facts=_facts(visit, records),
     )
 
 
-async def _new_form(request: Request, contract: Contract) -> RecordForm:
+async def _new_form(visit: Visit) -> RecordForm:
     """Return the form of a new run template; first ask for whom, and which application."""
-    translate, _ = language_parts(request)
-    reference = query_ids(request, "company_id", "app_id")
+    contract, translate = visit.contract, visit.translate
+    reference = query_ids(visit.request, "company_id", "app_id")
     company_id, app_id = (reference.get(name) for name in ("company_id", "app_id"))
     if company_id is None or app_id is None:
-        return await _chooser(request, contract, company_id, app_id)
-    require(contract.who, CONFIGURE, company_id)
+        return await _chooser(visit, company_id, app_id)
+    require(visit.who, CONFIGURE, company_id)
     records = await read_new_template(contract, company_id, app_id)
-    paths = await read_template_paths(request, contract.who)
-    groups = await _groups(request, contract, records)
-    executors = _executors(contract, records)
+    paths = await read_template_paths(visit.request, visit.who)
+    groups = await _groups(visit, records)
+    executors = _executors(visit, records)
     return RecordForm(
         title=translate("New run template"),
         here="Run templates",
@@ -122,7 +120,7 @@ async def _new_form(request: Request, contract: Contract) -> RecordForm:
         fixed=reference,
         back=ADDRESS,
         submit=translate("Save"),
-        facts=_facts(request, records),
+        facts=_facts(visit, records),
     )
 
 
@@ -135,24 +133,22 @@ def _wholes(template: Record | None, paths: Mapping[str, str]) -> list[WholeValu
     ]
 
 
-def _executors(contract: Contract, records: TemplateRecords) -> list[str]:
-    return possible_executors(records.app, may_any=contract.who.rights.system_wide)
+def _executors(visit: Visit, records: TemplateRecords) -> list[str]:
+    return possible_executors(records.app, may_any=visit.who.rights.system_wide)
 
 
-def _facts(request: Request, records: TemplateRecords) -> list[tuple[str, Cell]]:
-    translate, languages = language_parts(request)
+def _facts(visit: Visit, records: TemplateRecords) -> list[tuple[str, Cell]]:
+    translate, languages = visit.translate, visit.languages
     return [
         (translate("Company"), text_cell(records.company["name"])),
         (translate("Application"), text_cell(name_of(records.app, languages))),
     ]
 
 
-async def _groups(
-    request: Request, contract: Contract, records: TemplateRecords
-) -> list[FieldGroup]:
+async def _groups(visit: Visit, records: TemplateRecords) -> list[FieldGroup]:
     """Return the fields that the visitor may change."""
-    translate, languages = language_parts(request)
-    rights, company_id = contract.who.rights, records.company["id"]
+    contract, translate, languages = visit.contract, visit.translate, visit.languages
+    rights, company_id = visit.who.rights, records.company["id"]
     if not rights.may(CONFIGURE, company_id):
         return [OPERATED]
     inherited = resolve_values(records.definition, records.sources[:-1])
@@ -162,36 +158,34 @@ async def _groups(
     topics = await read_names(contract, "topics")
     calendars = await read_names(contract, "calendars")
     apps = await read_choices(contract, "apps", languages, {"enabled": "true"})
-    executors = _executors(contract, records)
+    executors = _executors(visit, records)
     placed = [*executor_fields(executors), *QUEUE]
     return [
         NAMED,
-        FieldGroup(translate("Values"), values),
+        FieldGroup(Text("Values"), values),
         *choice_groups(credentials, topics, calendars),
         OPERATED,
         ATTEMPTS,
         *action_groups(apps),
         notice_group(of_template=True),
-        FieldGroup(translate("Where it runs"), placed, is_folded=True),
+        FieldGroup(Text("Where it runs"), placed, is_folded=True),
         *setting_groups(translate, executors),
         retention_group(of_template=True),
         *([BLOCKS] if rights.may(NAME_BLOCKS, None) else []),
-        FieldGroup(translate("Settings and labels for other programs"), [LABELS], is_folded=True),
+        FieldGroup(Text("Settings and labels for other programs"), [LABELS], is_folded=True),
     ]
 
 
-async def _chooser(
-    request: Request, contract: Contract, company_id: int | None, app_id: int | None
-) -> RecordForm:
+async def _chooser(visit: Visit, company_id: int | None, app_id: int | None) -> RecordForm:
     """Return the form that asks for whom, and which application: the other fields follow."""
-    translate, languages = language_parts(request)
-    if not contract.who.rights.anywhere(CONFIGURE):
-        require(contract.who, CONFIGURE, company_id)
+    contract, translate, languages = visit.contract, visit.translate, visit.languages
+    if not visit.who.rights.anywhere(CONFIGURE):
+        require(visit.who, CONFIGURE, company_id)
     companies = await read_permitted_companies(contract, CONFIGURE, languages)
     apps = await read_choices(contract, "apps", languages, {"enabled": "true"})
     fields = [
-        FormField("company_id", translate("Company"), "choice", choices=companies),
-        FormField("app_id", translate("Application"), "choice", choices=apps),
+        FormField("company_id", Text("Company"), "choice", choices=companies),
+        FormField("app_id", Text("Application"), "choice", choices=apps),
     ]
     return RecordForm(
         title=translate("New run template"),
@@ -199,7 +193,7 @@ async def _chooser(
         action=NEW,
         target="",
         collection="runtemplates",
-        groups=[FieldGroup(translate("What is run, and for whom"), fields)],
+        groups=[FieldGroup(Text("What is run, and for whom"), fields)],
         values={"company_id": company_id, "app_id": app_id},
         back=ADDRESS,
         submit=translate("Continue"),
