@@ -15,7 +15,7 @@ from jobauto_prefect.jobs.windows.due_windows import keep_windows
 from jobauto_prefect.ledger.access import vouchers
 from jobauto_prefect.ledger.audit.trail import SERVICE, WritingSession
 from jobauto_prefect.ledger.events import pending_actions
-from jobauto_prefect.ledger.events.delivery_jobs import event_variables
+from jobauto_prefect.ledger.events.deliveries import event_variables
 from jobauto_prefect.ledger.events.event_store import MODES
 from jobauto_prefect.ledger.jobs.attempts import is_active, new_job
 from jobauto_prefect.ledger.outbox import OutboxKind, enqueue

@@ -14,7 +14,7 @@ from jobauto_prefect.engine.api import PAGE_SIZE
 from jobauto_prefect.engine.context import EngineContext
 from jobauto_prefect.jobs.isolation import apart
 from jobauto_prefect.ledger.audit.trail import SERVICE, WritingSession
-from jobauto_prefect.ledger.events import deliveries, delivery_jobs
+from jobauto_prefect.ledger.events import deliveries
 from jobauto_prefect.ledger.states import DeliveryState
 from jobauto_prefect.ledger.store import ReadingSession
 
@@ -140,7 +140,7 @@ def _settle(session: WritingSession, key: Key, waiting: UUID | None, ended: str 
     elif ended is not None:
         deliveries.mark_dead(delivery, f"its flow run {delivery.flow_run_id} is {ended.lower()}")
     else:
-        delivery_jobs.start_delivery(session, *key)
+        deliveries.start_delivery(session, *key)
 
 
 def _bury(context: EngineContext, key: Key, reason: str) -> None:

@@ -19,7 +19,7 @@ from jobauto_prefect.facade.kinds.events import (
 from jobauto_prefect.facade.service import CurrentService
 from jobauto_prefect.facade.writes.base import Id
 from jobauto_prefect.ledger.audit.trail import WritingSession
-from jobauto_prefect.ledger.events import deliveries, delivery_jobs, pending_actions
+from jobauto_prefect.ledger.events import deliveries, pending_actions
 from jobauto_prefect.ledger.queries.lookup import get_record
 from jobauto_prefect.ledger.records import Event, EventRule
 from jobauto_prefect.ledger.states import DeliveryState
@@ -64,7 +64,7 @@ def replay(
         dead = [] if body.eventrule_id else pending_actions.dead_actions_of_event(session, event.id)
         for rule in _rules_to_start(session, event, body.eventrule_id, or_none=bool(dead)):
             who.rights.require("jobs", "execute", rule.runtemplate.company_id, rule)
-            delivery_jobs.replay(session, event, rule)
+            deliveries.replay(session, event, rule)
         for action in dead:
             who.rights.require("jobs", "execute", event.company_id, event)
             pending_actions.replay(session, action)

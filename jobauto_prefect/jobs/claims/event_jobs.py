@@ -19,7 +19,7 @@ from jobauto_prefect.jobs.outcome.event_values import (
     values_of,
 )
 from jobauto_prefect.ledger.access.vouchers import rule_fault
-from jobauto_prefect.ledger.events import deliveries, delivery_jobs
+from jobauto_prefect.ledger.events import deliveries
 from jobauto_prefect.ledger.records import Delivery, Job
 from jobauto_prefect.runtime.protocol import PrefectState
 
@@ -57,7 +57,7 @@ class EventJob:
             raise Refused("unresolved_mapping", str(error), PrefectState.FAILED) from None
         self._take(values, artifacts)
         self._job.warnings = [finding.as_dict() for finding in given.findings]
-        self._job.overrides = delivery_jobs.event_variables(delivery.event) | self._job.overrides
+        self._job.overrides = deliveries.event_variables(delivery.event) | self._job.overrides
 
     def _found(self, query: ValueQuery) -> EventValues:
         """Return the event's values, as they were found before this transaction if they had to be.
@@ -85,7 +85,7 @@ class EventJob:
         if not values[key]:
             raise Refused("nothing_to_do", f"{key} is an empty list", PrefectState.CANCELLED)
         if delivery.element == 0:
-            delivery_jobs.fan_out(self._session, delivery, len(values[key]))
+            deliveries.fan_out(self._session, delivery, len(values[key]))
         return element_of(values, key, delivery.element)
 
     def _take(self, values: Mapping[str, Any], artifacts: Mapping[str, int]) -> None:

@@ -16,7 +16,7 @@ from jobauto_prefect.jobs.windows.due_windows import open_until
 from jobauto_prefect.ledger import outbox
 from jobauto_prefect.ledger.audit.trail import write_entry
 from jobauto_prefect.ledger.base import BIGGEST_ID
-from jobauto_prefect.ledger.events import deliveries, delivery_jobs
+from jobauto_prefect.ledger.events import deliveries
 from jobauto_prefect.ledger.jobs import attempts
 from jobauto_prefect.ledger.jobs.attempts import KnownJobs
 from jobauto_prefect.ledger.jobs.flow_runs import is_being_registered
@@ -235,7 +235,7 @@ class Target:
                 f"replay it: jobauto event replay {event}"
             )
             raise Refused("duplicate_event", message, PrefectState.CANCELLED)
-        return delivery_jobs.create_job(self._session, delivery, template)
+        return deliveries.create_job(self._session, delivery, template)
 
     def _delivery(self, event: Any, rule: Any) -> Delivery | None:
         if type(event) is not int or type(rule) is not int:

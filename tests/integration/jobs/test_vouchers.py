@@ -15,7 +15,7 @@ from jobauto_prefect.facade.auth.permissions import Membership, Role
 from jobauto_prefect.jobs.actions import run_due_actions
 from jobauto_prefect.ledger.access import vouchers
 from jobauto_prefect.ledger.audit.trail import SERVICE
-from jobauto_prefect.ledger.events import delivery_jobs
+from jobauto_prefect.ledger.events.deliveries import start_delivery
 from jobauto_prefect.ledger.records import Company, CompanyUser, Job, RunTemplate, User, UserRole
 from jobauto_prefect.ledger.store import Ledger
 from jobauto_prefect.settings import Settings
@@ -115,7 +115,7 @@ def test_a_rule_tells_nothing_more_once_its_writer_has_left(chain: Chain) -> Non
 def test_a_job_that_waits_is_told_nothing_more(chain: Chain, ledger: Ledger) -> None:
     rule, event = chain.rule(), chain.end()
     with ledger.writing(SERVICE) as session:
-        delivery_jobs.start_delivery(session, event["id"], rule)
+        start_delivery(session, event["id"], rule)
     (waiting,) = deliveries(chain, event)
     chain.change("here", None)
     claim = own_run_of(ledger, waiting["job_id"], deployment_id=str(DEPLOYMENTS["there"]))
@@ -129,7 +129,7 @@ def test_the_service_starts_no_job_for_a_rule_without_a_word(chain: Chain, ledge
     rule, event = chain.rule(), chain.end()
     chain.change("here", None)
     with ledger.writing(SERVICE) as session:
-        delivery_jobs.start_delivery(session, event["id"], rule)
+        start_delivery(session, event["id"], rule)
     (dead,) = deliveries(chain, event)
     assert (dead["state"], dead["job_id"]) == ("dead", None)
     assert "belongs to both companies" in dead["error"]

@@ -15,7 +15,7 @@ import pytest
 from sqlalchemy import select
 
 from jobauto_prefect.ledger.audit.trail import SERVICE
-from jobauto_prefect.ledger.events import deliveries, delivery_jobs
+from jobauto_prefect.ledger.events import deliveries
 from jobauto_prefect.ledger.events.event_store import (
     LONGEST_CIRCLE,
     SourceChange,
@@ -180,7 +180,7 @@ def test_what_this_service_started_itself_has_the_values_too(
 ) -> None:
     event = happened(ledger, source)
     with ledger.writing(SERVICE) as session:
-        delivery_jobs.start_delivery(session, event, rule["id"])
+        deliveries.start_delivery(session, event, rule["id"])
     job_id = delivery(ledger, event, rule).job_id
     assert refused(claims, run_of(event, rule))[:2] == ("duplicate_event", "CANCELLED")
     launch = granted(claims, own_run_of(ledger, job_id))
@@ -444,7 +444,7 @@ def test_a_rule_that_fans_out_starts_a_job_for_each_element_once(chain: Chain) -
 
 DIES = """
 import os, signal
-from jobauto_prefect.ledger.events import deliveries, delivery_jobs
+from jobauto_prefect.ledger.events import deliveries
 from jobauto_prefect.ledger.audit.trail import SERVICE
 from jobauto_prefect.ledger.opening import open_ledger
 from jobauto_prefect.settings import Settings
@@ -453,7 +453,7 @@ pytestmark = both_databases
 
 with open_ledger(Settings()).writing(SERVICE) as session:
     first = deliveries.lock_delivery(session, {event}, {rule})
-    delivery_jobs.fan_out(session, first, 3)
+    deliveries.fan_out(session, first, 3)
     session.flush()
     print("spread", flush=True)
     os.kill(os.getpid(), signal.SIGKILL)
@@ -466,7 +466,7 @@ def test_a_process_that_is_killed_while_it_spreads_leaves_nothing_half_done(
     rule = chain.between(BILLS, BILL, env_mapping={"BILL": "bills"}, fan_out=True)
     event = chain.end(bills_json=b"[1, 2, 3]")
     with chain.ledger.writing(SERVICE) as session:
-        delivery_jobs.start_delivery(session, event, rule["id"])
+        deliveries.start_delivery(session, event, rule["id"])
     (first,) = chain.deliveries(event)
     environment = os.environ | {
         "JOBAUTO_HOME": str(ledger_settings.home),
@@ -644,7 +644,7 @@ def test_a_straight_chain_runs_to_its_end_and_a_circle_stops(
             session.flush()
             store_completion(session, job)
             owed = session.scalars(select(Delivery).order_by(Delivery.id.desc()).limit(1)).one()
-            delivery_jobs.start_delivery(session, owed.event_id, owed.rule_id)
+            deliveries.start_delivery(session, owed.event_id, owed.rule_id)
             job = session.get(Job, owed.job_id) if owed.job_id else None
         assert ran == [*links, first]  # round, to where a run template comes again
         assert (owed.state, owed.error) == (
