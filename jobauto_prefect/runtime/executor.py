@@ -13,8 +13,8 @@ from jobauto_prefect.runtime.executors.users import Users
 from jobauto_prefect.runtime.output.artifacts import Collector
 from jobauto_prefect.runtime.output.lines import Stream
 from jobauto_prefect.runtime.protocol import Launch, OutputLines, Report
+from jobauto_prefect.runtime.watchdog.client import WatchdogSupervisor
 from jobauto_prefect.runtime.watchdog.job_handles import Ended
-from jobauto_prefect.runtime.watchdog.supervisor import WatchdogSupervisor
 from jobauto_prefect.runtime.worker_config import WorkerConfig
 from jobauto_prefect.runtime.workspace import JobRecord, WorkerWorkspace
 

@@ -15,6 +15,7 @@ from jobauto_prefect.errors import (
 )
 from jobauto_prefect.retries import retry_until_available
 from jobauto_prefect.runtime.executor import Execution
+from jobauto_prefect.runtime.exit_codes import NOT_EXECUTABLE
 from jobauto_prefect.runtime.facade_client import FacadeClient
 from jobauto_prefect.runtime.output.artifacts import Artifact, plain_values
 from jobauto_prefect.runtime.output.lines import Output, Stream
@@ -163,7 +164,9 @@ class Job:
                     self._client.input, job_id, claim_id, file.artifact_id
                 )
             except JobautoError as error:
-                raise StartFailed(f"its input {file.path} can't be had: {error}", 126) from None
+                raise StartFailed(
+                    f"its input {file.path} can't be had: {error}", NOT_EXECUTABLE
+                ) from None
             await self._execution.put(file.path, content)
         try:
             if self._confirm is not None:

@@ -33,6 +33,7 @@ class Message(BaseModel):
 WorkerName = Annotated[str, StringConstraints(min_length=1, max_length=200, pattern=r"^[^\x00]*$")]
 JobId = Annotated[int, Field(ge=1, le=2**63 - 1)]
 StoredInteger = Annotated[int, Field(ge=-(2**31), le=2**31 - 1)]
+
 MOST_LINES = 2_000_000_000
 """The highest number of a line; behind it there is room for lines of the ledger's own."""
 
@@ -375,3 +376,7 @@ class ApplicationDocument(Message):
     document: dict[str, Any]
     parameter_keys: dict[str, str] = Field(description="parameter name -> environment key")
     updated_at: datetime
+
+
+TEMPORARY = "tmp"
+"""The folder inside a job's directory that TMPDIR names."""

@@ -18,13 +18,11 @@ from jobauto_prefect.runtime.fitness import (
     check_processes,
     disk_check,
 )
-from jobauto_prefect.runtime.held_jobs import HeldJobs
 from jobauto_prefect.runtime.protocol import WorkerHello
 from jobauto_prefect.runtime.recovery import recover
-from jobauto_prefect.runtime.runner import Runner
+from jobauto_prefect.runtime.runner import HeldJobs, Runner
 from jobauto_prefect.runtime.watchdog import process_table
-from jobauto_prefect.runtime.watchdog.client import Watchdog
-from jobauto_prefect.runtime.watchdog.supervisor import WatchdogSupervisor
+from jobauto_prefect.runtime.watchdog.client import Watchdog, WatchdogSupervisor
 from jobauto_prefect.runtime.worker_config import WorkerConfig
 from jobauto_prefect.runtime.workspace import WorkerWorkspace
 

@@ -21,11 +21,11 @@ from pydantic import AwareDatetime, BaseModel, ValidationError
 
 from jobauto_prefect.errors import Conflict, NotReady, StartFailed, WorkerUnable
 from jobauto_prefect.home import PASSABLE, PRIVATE, make_folder
+from jobauto_prefect.runtime.exit_codes import NOT_EXECUTABLE
 from jobauto_prefect.runtime.launch import input_files
 from jobauto_prefect.runtime.launch.input_files import UNPLAIN, Owner
-from jobauto_prefect.runtime.launch.preparation import TEMPORARY
 from jobauto_prefect.runtime.output.artifacts import Collector
-from jobauto_prefect.runtime.protocol import Launch, OutputLines, Report
+from jobauto_prefect.runtime.protocol import TEMPORARY, Launch, OutputLines, Report
 from jobauto_prefect.runtime.watchdog import process_table
 
 logger = logging.getLogger(__name__)
@@ -128,7 +128,9 @@ class WorkerWorkspace:
         """
         directory = Path(record.directory)
         if directory.parent != self.path or directory.name == RECORDS:
-            raise StartFailed(f"{directory} is no directory for a job in {self.path}", 126)
+            raise StartFailed(
+                f"{directory} is no directory for a job in {self.path}", NOT_EXECUTABLE
+            )
         try:
             self.write(record)
             shutil.rmtree(directory, ignore_errors=True)

@@ -16,7 +16,7 @@ from jobauto_prefect.ledger.queries.credentials import codes_checked, codes_know
 from jobauto_prefect.ledger.records import Credential, RunTemplate
 from jobauto_prefect.ledger.secrets import SecretBox
 from jobauto_prefect.ledger.store import ReadingSession
-from jobauto_prefect.runtime import Layer
+from jobauto_prefect.runtime.launch.environment import Layer
 
 
 def provided_layer(

@@ -25,9 +25,10 @@ from jobauto_prefect.jobs.claims.credentials import provided_layer, unfilled, un
 from jobauto_prefect.ledger.records import App, Artifact, Job, RunTemplate
 from jobauto_prefect.ledger.states import JobState
 from jobauto_prefect.ledger.store import ReadingSession
-from jobauto_prefect.runtime import Layer, Prepared, prepare
 from jobauto_prefect.runtime.executors.registry import executor_faults
+from jobauto_prefect.runtime.launch.environment import Layer
 from jobauto_prefect.runtime.launch.input_files import input_path
+from jobauto_prefect.runtime.launch.preparation import Prepared, prepare
 from jobauto_prefect.runtime.protocol import (
     HelmRun,
     InputFile,

@@ -18,7 +18,7 @@ from jobauto_prefect.ledger.jobs.leases import end_lease
 from jobauto_prefect.ledger.queries.topics import topics_of
 from jobauto_prefect.ledger.records import Artifact, Job, Lease
 from jobauto_prefect.ledger.states import JobState, next_job_state
-from jobauto_prefect.runtime import end_message, severity
+from jobauto_prefect.runtime.outcome import end_message, severity
 from jobauto_prefect.runtime.protocol import Ending, PrefectState, Report, RunStatus
 from jobauto_prefect.settings import Settings
 

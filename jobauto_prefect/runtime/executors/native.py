@@ -13,7 +13,7 @@ from jobauto_prefect.runtime.protocol import Launch, OutputLines, Report
 from jobauto_prefect.runtime.watchdog import process_table
 from jobauto_prefect.runtime.watchdog.client import Watchdog
 from jobauto_prefect.runtime.watchdog.job_handles import Ended, Group, ProcessStart, User
-from jobauto_prefect.runtime.watchdog.native_jobs import MARKER
+from jobauto_prefect.runtime.watchdog.jobs import MARKER
 from jobauto_prefect.runtime.workspace import JobRecord, JobWorkspace
 
 INHERITED = ("PATH", "HOME", "LANG", "TZ")

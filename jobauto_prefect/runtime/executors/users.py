@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from jobauto_prefect.errors import Fault, InvalidInput, NotReady, StartFailed
+from jobauto_prefect.runtime.exit_codes import NOT_EXECUTABLE
 from jobauto_prefect.runtime.protocol import Launch
 from jobauto_prefect.runtime.watchdog.job_handles import User
 
@@ -36,7 +37,7 @@ class Users:
             raise StartFailed(
                 f"this worker runs no jobs of company {launch.company}: it was started with"
                 f" --run-as for others; add --run-as {launch.company_id}=USER",
-                126,
+                NOT_EXECUTABLE,
             )
         return user
 

@@ -11,7 +11,8 @@ import re
 from pathlib import PurePosixPath
 
 from jobauto_prefect.errors import StartFailed, WorkerUnable
-from jobauto_prefect.runtime.launch.preparation import TEMPORARY
+from jobauto_prefect.runtime.exit_codes import NOT_EXECUTABLE
+from jobauto_prefect.runtime.protocol import TEMPORARY
 
 FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -45,7 +46,7 @@ def write_file(directory: str, path: str, content: bytes, owner: Owner | None) -
     """
     *folders, name = PurePosixPath(path).parts or ("",)
     if not name or path.startswith("/") or ".." in (*folders, name):
-        raise StartFailed(f"{path} is no path in a job's directory", 126)
+        raise StartFailed(f"{path} is no path in a job's directory", NOT_EXECUTABLE)
     try:
         with contextlib.ExitStack() as stack:
             folder = _open(stack, directory, None)
@@ -58,7 +59,7 @@ def write_file(directory: str, path: str, content: bytes, owner: Owner | None) -
     except OSError as error:
         if error.errno in NOTHING_WRITABLE:
             raise WorkerUnable(f"{path} can't be written: {error.strerror}", "disk") from None
-        raise StartFailed(f"{path} can't be written: {error.strerror}", 126) from None
+        raise StartFailed(f"{path} can't be written: {error.strerror}", NOT_EXECUTABLE) from None
 
 
 def _make(folder: str, above: int) -> bool:

@@ -8,10 +8,7 @@ from jobauto_prefect.definitions import ArtifactDeclaration, Definition, pattern
 from jobauto_prefect.errors import Fault, InvalidInput
 from jobauto_prefect.runtime.launch import command
 from jobauto_prefect.runtime.launch.environment import Environment, Layer, resolve_environment
-from jobauto_prefect.runtime.protocol import ArtifactPattern
-
-TEMPORARY = "tmp"
-"""The folder inside a job's directory that TMPDIR names."""
+from jobauto_prefect.runtime.protocol import TEMPORARY, ArtifactPattern
 
 
 @dataclass(frozen=True, slots=True)

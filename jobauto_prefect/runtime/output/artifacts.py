@@ -14,9 +14,8 @@ from pathlib import PurePosixPath
 
 from jobauto_prefect.definitions import PatternMatcher
 from jobauto_prefect.definitions.storable import read_exact, storable_text, write_exact
-from jobauto_prefect.runtime.launch.preparation import TEMPORARY
 from jobauto_prefect.runtime.output.masking import Masker
-from jobauto_prefect.runtime.protocol import ArtifactPattern
+from jobauto_prefect.runtime.protocol import TEMPORARY, ArtifactPattern
 from jobauto_prefect.wording import pluralize
 
 RESULT_NAME = "RESULT_FILE"

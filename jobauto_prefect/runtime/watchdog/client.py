@@ -6,7 +6,7 @@ import os
 import socket
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from datetime import timedelta
 from pathlib import Path
 from typing import Self
@@ -19,6 +19,7 @@ from jobauto_prefect.runtime.watchdog.job_handles import Ended, ExternalJob, Gro
 
 BEATS_PER_LEASE = 6
 BYE_SECONDS = 5.0
+
 PASSED_VARIABLES = ("PATH", "HOME", "LANG", "TZ", "SSL_CERT_FILE", "SSL_CERT_DIR",
              "http_proxy", "https_proxy", "no_proxy", "HTTPS_PROXY", "NO_PROXY",
              "DOCKER_TLS_VERIFY", "DOCKER_CERT_PATH", "KUBECONFIG", "KUBERNETES_SERVICE_HOST",
@@ -232,3 +233,24 @@ def _open(descriptor: int) -> subprocess.Popen[bytes]:
         stderr=subprocess.DEVNULL,  # it outlives the worker, whose stderr may be a pipe
         start_new_session=True,
     )
+
+
+class WatchdogSupervisor:
+    """Shared by the executors of a worker."""
+
+    def __init__(self, start: Callable[[], Awaitable[Watchdog]]) -> None:
+        self._start = start
+        self._watchdog: Watchdog | None = None
+        self._starting = asyncio.Lock()
+
+    async def get(self) -> Watchdog:
+        """Return the running watchdog, starting one if needed."""
+        async with self._starting:
+            if self._watchdog is None or not self._watchdog.alive:
+                self._watchdog = await self._start()
+            return self._watchdog
+
+    async def close(self) -> None:
+        """Close the watchdog, which ends what still runs."""
+        if self._watchdog is not None and self._watchdog.alive:
+            await self._watchdog.close()

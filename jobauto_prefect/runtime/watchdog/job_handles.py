@@ -7,7 +7,7 @@ from uuid import UUID
 
 from jobauto_prefect.errors import StartFailed
 from jobauto_prefect.runtime.watchdog.framing import Message
-from jobauto_prefect.runtime.watchdog.native_jobs import MARKER
+from jobauto_prefect.runtime.watchdog.jobs import MARKER
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +58,7 @@ class ProcessStart:
 
 @dataclass(frozen=True, slots=True)
 class ExternalJob:
-    """A job that runs elsewhere and is ended by the watchdog, see `watchdog/external_jobs.py`.
+    """A job that runs elsewhere and is ended by the watchdog, see `ExternalJobGuard`.
 
     `undo` is a command without secrets that ends it and returns 0 once nothing of it runs nor can
     be started; asked for what is not there it returns 0 as well.

@@ -21,10 +21,16 @@ import subprocess
 import time
 
 from jobauto_prefect.runtime.watchdog import loss_reports, process_table
-from jobauto_prefect.runtime.watchdog.external_jobs import ExternalJobGuard
 from jobauto_prefect.runtime.watchdog.framing import Inbox, Message, pack
-from jobauto_prefect.runtime.watchdog.native_jobs import NativeJob, OtherJob, current_time, lost_job
-from jobauto_prefect.runtime.watchdog.spawn import NotStarted, spawn
+from jobauto_prefect.runtime.watchdog.jobs import (
+    ExternalJobGuard,
+    NativeJob,
+    NotStarted,
+    OtherJob,
+    current_time,
+    lost_job,
+    spawn,
+)
 
 LOOK_SECONDS = 0.02  # between looks at jobs whose leader has exited
 LATER_LOOK_SECONDS = 0.5  # when something of them does not go within a second

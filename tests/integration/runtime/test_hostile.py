@@ -4,7 +4,8 @@ import json
 import sys
 
 from jobauto_prefect.definitions import parse
-from jobauto_prefect.runtime import Layer, prepare
+from jobauto_prefect.runtime.launch.environment import Layer
+from jobauto_prefect.runtime.launch.preparation import prepare
 from jobauto_prefect.runtime.worker_context import WorkerContext
 from tests.support.launches import launch
 from tests.support.recorder import Recorder

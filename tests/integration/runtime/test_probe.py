@@ -8,7 +8,8 @@ import pytest
 
 from jobauto_prefect.definitions import parse
 from jobauto_prefect.jobs.claims.launch import kubernetes_terms
-from jobauto_prefect.runtime import Layer, prepare
+from jobauto_prefect.runtime.launch.environment import Layer
+from jobauto_prefect.runtime.launch.preparation import prepare
 from jobauto_prefect.runtime.protocol import Launch
 from jobauto_prefect.runtime.worker_config import KubernetesConfig
 from jobauto_prefect.runtime.worker_context import WorkerContext

@@ -3,8 +3,8 @@
 from typing import Any
 from uuid import UUID, uuid4
 
-from jobauto_prefect.runtime.held_jobs import HeldJobs
 from jobauto_prefect.runtime.protocol import Launch
+from jobauto_prefect.runtime.runner import HeldJobs
 
 
 def launch_of(job_id: int) -> Launch:

@@ -7,7 +7,8 @@ import pytest
 
 from jobauto_prefect.definitions import parse
 from jobauto_prefect.errors import InvalidInput
-from jobauto_prefect.runtime import Layer, Prepared, prepare
+from jobauto_prefect.runtime.launch.environment import Layer
+from jobauto_prefect.runtime.launch.preparation import Prepared, prepare
 from jobauto_prefect.runtime.protocol import ArtifactPattern
 
 PROBE: dict[str, Any] = {

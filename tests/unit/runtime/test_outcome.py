@@ -3,7 +3,7 @@
 import pytest
 
 from jobauto_prefect.definitions import ExitCode, Severity
-from jobauto_prefect.runtime import severity
+from jobauto_prefect.runtime.outcome import severity
 from jobauto_prefect.runtime.protocol import Ending
 
 CODES = {

@@ -1,6 +1,6 @@
 """The Kubernetes executor: a job is a Kubernetes Job with one pod.
 
-Pure: `manifest` and `secrets` (what is created), `pods` (what a pod's status means). `cluster`
-calls the API by way of `connection`; `job_objects`, `pod_watch`, `logs` and `pod_files` are the
-steps of a job, `execution` its whole way, and `helm` installs the release an application wants.
+Pure: `manifest` (what is created), `pods` (what a pod's status means). `cluster` calls the API;
+`job_objects`, `pod_watch`, `logs` and `pod_files` are the steps of a job, `execution` its whole
+way, and `helm` installs the release an application wants.
 """

@@ -9,8 +9,12 @@ from typing import Any
 from jobauto_prefect.errors import NotReady, StartFailed, WorkerUnable
 from jobauto_prefect.runtime.executor import ExecutorContext, Sink
 from jobauto_prefect.runtime.executors.kubernetes import manifest
-from jobauto_prefect.runtime.executors.kubernetes.cluster import PODS, Cluster
-from jobauto_prefect.runtime.executors.kubernetes.connection import ApiError, retry_while_transient
+from jobauto_prefect.runtime.executors.kubernetes.cluster import (
+    PODS,
+    ApiError,
+    Cluster,
+    retry_while_transient,
+)
 from jobauto_prefect.runtime.executors.kubernetes.helm import Releases
 from jobauto_prefect.runtime.executors.kubernetes.job_objects import (
     create_job,
@@ -20,6 +24,7 @@ from jobauto_prefect.runtime.executors.kubernetes.job_objects import (
     undo_command,
 )
 from jobauto_prefect.runtime.executors.kubernetes.logs import follow_log
+from jobauto_prefect.runtime.executors.kubernetes.manifest import job_name
 from jobauto_prefect.runtime.executors.kubernetes.pod_files import (
     CopyContainer,
     copy_files,
@@ -27,7 +32,6 @@ from jobauto_prefect.runtime.executors.kubernetes.pod_files import (
 )
 from jobauto_prefect.runtime.executors.kubernetes.pod_watch import PodWatch, explain_pending
 from jobauto_prefect.runtime.executors.kubernetes.pods import Finished, Pending
-from jobauto_prefect.runtime.executors.kubernetes.secrets import job_name
 from jobauto_prefect.runtime.exit_codes import NOT_EXECUTABLE
 from jobauto_prefect.runtime.output.artifacts import Collector
 from jobauto_prefect.runtime.protocol import KubernetesTerms, Launch, OutputLines, Report

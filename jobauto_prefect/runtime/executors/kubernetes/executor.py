@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 from jobauto_prefect.errors import NotReady, StartFailed
 from jobauto_prefect.runtime.executor import ExecutorContext
 from jobauto_prefect.runtime.executors.kubernetes.helm import Releases
+from jobauto_prefect.runtime.exit_codes import NOT_EXECUTABLE
 from jobauto_prefect.runtime.protocol import Launch
 from jobauto_prefect.runtime.workspace import JobRecord
 
@@ -35,7 +36,7 @@ class KubernetesExecutor:
         """Delete the Jobs of these records, and wait until no pod is left."""
         await self._releases.terminate_leftovers(records, stop_seconds)
         cluster = self._cluster()
-        from jobauto_prefect.runtime.executors.kubernetes.connection import ApiError
+        from jobauto_prefect.runtime.executors.kubernetes.cluster import ApiError
         from jobauto_prefect.runtime.executors.kubernetes.job_objects import remove_job
 
         try:
@@ -49,7 +50,7 @@ class KubernetesExecutor:
     async def check(self) -> None:
         """Check that the cluster answers."""
         cluster = self._cluster()
-        from jobauto_prefect.runtime.executors.kubernetes.connection import ApiError
+        from jobauto_prefect.runtime.executors.kubernetes.cluster import ApiError
 
         try:
             await cluster.open()
@@ -73,7 +74,7 @@ class KubernetesExecutor:
                 message = (
                     "this worker has no Kubernetes client: pip install jobauto-prefect[kubernetes]"
                 )
-                raise StartFailed(message, 126) from None
+                raise StartFailed(message, NOT_EXECUTABLE) from None
             plan = self._context.plan.cluster
             self._known = Cluster(plan.context, plan.namespace)
         return self._known

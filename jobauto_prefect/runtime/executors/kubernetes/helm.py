@@ -19,10 +19,9 @@ from jobauto_prefect.runtime.orphan_processes import ProcessFingerprint, termina
 from jobauto_prefect.runtime.output.lines import Stream
 from jobauto_prefect.runtime.output.pipes import Pipes
 from jobauto_prefect.runtime.protocol import HelmRun, Launch
-from jobauto_prefect.runtime.watchdog.client import Watchdog
+from jobauto_prefect.runtime.watchdog.client import Watchdog, WatchdogSupervisor
 from jobauto_prefect.runtime.watchdog.job_handles import Ended, Group, ProcessStart
-from jobauto_prefect.runtime.watchdog.native_jobs import MARKER
-from jobauto_prefect.runtime.watchdog.supervisor import WatchdogSupervisor
+from jobauto_prefect.runtime.watchdog.jobs import MARKER
 from jobauto_prefect.runtime.worker_config import KubernetesConfig
 from jobauto_prefect.runtime.workspace import JobRecord
 

@@ -11,9 +11,14 @@ from collections.abc import Collection
 from functools import partial
 from uuid import UUID
 
-from jobauto_prefect.runtime.executors.kubernetes.cluster import JOBS, PODS, SECRETS, Cluster
-from jobauto_prefect.runtime.executors.kubernetes.connection import retry_while_transient
-from jobauto_prefect.runtime.executors.kubernetes.secrets import (
+from jobauto_prefect.runtime.executors.kubernetes.cluster import (
+    JOBS,
+    PODS,
+    SECRETS,
+    Cluster,
+    retry_while_transient,
+)
+from jobauto_prefect.runtime.executors.kubernetes.manifest import (
     Manifest,
     files_manifest,
     job_labels,

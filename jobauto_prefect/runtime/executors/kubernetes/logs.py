@@ -11,8 +11,7 @@ import re
 from dataclasses import dataclass
 
 from jobauto_prefect.runtime.executor import Sink
-from jobauto_prefect.runtime.executors.kubernetes.cluster import Cluster
-from jobauto_prefect.runtime.executors.kubernetes.connection import ApiError
+from jobauto_prefect.runtime.executors.kubernetes.cluster import ApiError, Cluster
 from jobauto_prefect.runtime.executors.kubernetes.manifest import JOB
 from jobauto_prefect.runtime.executors.kubernetes.pod_watch import PodWatch
 from jobauto_prefect.runtime.executors.kubernetes.pods import Finished, Pending

@@ -1,29 +1,105 @@
-"""The Job of one attempt; pure.
+"""The Job of one attempt, and its Secrets; pure.
 
 It is created suspended, so that its Secret can name it as its owner before a pod starts.
 """
 
+import base64
 import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import PurePosixPath
+from typing import Any
+from uuid import UUID
 
 from pydantic import ValidationError
 
 from jobauto_prefect.errors import StartFailed
-from jobauto_prefect.runtime.executors.kubernetes.secrets import (
-    Manifest,
-    argument_name,
-    file_key,
-    files_name,
-    job_labels,
-    job_name,
-    secret_arguments,
-)
 from jobauto_prefect.runtime.executors.settings import KubernetesSettings, settings_for
-from jobauto_prefect.runtime.launch.preparation import TEMPORARY
-from jobauto_prefect.runtime.protocol import KubernetesTerms, Launch
+from jobauto_prefect.runtime.exit_codes import NOT_EXECUTABLE
+from jobauto_prefect.runtime.protocol import TEMPORARY, KubernetesTerms, Launch
+
+SECRET_KEY = re.compile(r"[-._a-zA-Z0-9]{1,253}")
+Manifest = dict[str, Any]
+
+
+def job_name(job_id: int, claim_id: UUID) -> str:
+    """Return the name of the Job and of its Secret: another attempt has another."""
+    return f"jobauto-{job_id}-{claim_id.hex[:8]}"
+
+
+def job_labels(job_id: int, claim_id: UUID) -> dict[str, str]:
+    """Return the labels by which a job is found again."""
+    return {
+        "app.kubernetes.io/managed-by": "jobauto",
+        "jobauto/job": str(job_id),
+        "jobauto/claim": str(claim_id),
+    }
+
+
+def files_name(launch: Launch) -> str:
+    """Return the name of the Secret with the files a job is given."""
+    return f"{job_name(launch.job_id, launch.claim_id)}-files"
+
+
+def files_manifest(launch: Launch, owner: str, contents: Iterable[bytes]) -> Manifest:
+    """Return a Secret of these files, in order of their paths, owned by the Job with this uid."""
+    data = {file_key(number): content for number, content in enumerate(contents)}
+    return _secret(launch, files_name(launch), owner, data)
+
+
+def secret_manifest(launch: Launch, owner: str) -> Manifest:
+    """Return a Secret of the environment, owned by the Job with this uid.
+
+    Raises:
+        StartFailed: a variable has a name that Kubernetes can't have.
+    """
+    values = launch.environment | secret_arguments(launch)
+    wrong = sorted(name for name in values if not SECRET_KEY.fullmatch(name))
+    if wrong:
+        raise StartFailed(
+            f"Kubernetes can't have variables named {', '.join(wrong)}", NOT_EXECUTABLE
+        )
+    data = {key: text.encode() for key, text in values.items()}
+    return _secret(launch, job_name(launch.job_id, launch.claim_id), owner, data)
+
+
+def _secret(launch: Launch, name: str, owner: str, data: Mapping[str, bytes]) -> Manifest:
+    job = job_name(launch.job_id, launch.claim_id)
+    return {
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "type": "Opaque",
+        "immutable": True,
+        "metadata": {
+            "name": name,
+            "labels": job_labels(launch.job_id, launch.claim_id),
+            "ownerReferences": [
+                {"apiVersion": "batch/v1", "kind": "Job", "name": job, "uid": owner}
+            ],
+        },
+        "data": {key: base64.b64encode(value).decode("ascii") for key, value in data.items()},
+    }
+
+
+def secret_arguments(launch: Launch) -> dict[str, str]:
+    """Return variables for the arguments that contain a secret."""
+    return {
+        argument_name(number): word
+        for number, word in enumerate(launch.argv)
+        if any(secret in word for secret in launch.secrets if secret)
+    }
+
+
+def argument_name(number: int) -> str:
+    """Return the variable that stands for an argument."""
+    return f"JOBAUTO_ARGUMENT_{number}"
+
+
+def file_key(number: int) -> str:
+    """Return the entry of a file that a job is given."""
+    return f"file-{number}"
+
 
 JOB, COPIES = "job", "artifacts"
 """The names of a pod's containers: the application's, and the one its files are copied from."""
@@ -55,14 +131,16 @@ def output_mount(terms: KubernetesTerms, directory: str) -> OutputMount:
     """
     path = PurePosixPath(terms.output_path or ".")
     if ".." in path.parts:
-        raise StartFailed(f"kubernetes.artifacts.outputPath {path} must not have .. in it", 126)
+        raise StartFailed(
+            f"kubernetes.artifacts.outputPath {path} must not have .. in it", NOT_EXECUTABLE
+        )
     if not path.is_absolute():
         return OutputMount(directory, str(path))
     is_file = "." in path.name.lstrip(".")
     folder = path.parent if is_file else path
     if folder == PurePosixPath("/"):
         message = f"kubernetes.artifacts.outputPath {path} must be in a folder of its own"
-        raise StartFailed(message, 126)
+        raise StartFailed(message, NOT_EXECUTABLE)
     if folder.is_relative_to(directory):
         return OutputMount(directory, str(path.relative_to(directory)))
     return OutputMount(str(folder), path.name if is_file else ".")
@@ -76,12 +154,12 @@ def required_settings(launch: Launch) -> KubernetesSettings:
     """
     if not launch.image:
         message = "Kubernetes runs an image, and the application has no ociimage"
-        raise StartFailed(message, 126)
+        raise StartFailed(message, NOT_EXECUTABLE)
     try:
         return settings_for(KubernetesSettings, launch.executor_settings)
     except ValidationError as error:
         message = f"the executor settings are wrong: {error.errors()[0]['msg']}"
-        raise StartFailed(message, 126) from None
+        raise StartFailed(message, NOT_EXECUTABLE) from None
 
 
 def job_manifest(

@@ -10,8 +10,11 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import BinaryIO
 
-from jobauto_prefect.runtime.executors.kubernetes.cluster import Cluster
-from jobauto_prefect.runtime.executors.kubernetes.connection import ApiError, retry_while_transient
+from jobauto_prefect.runtime.executors.kubernetes.cluster import (
+    ApiError,
+    Cluster,
+    retry_while_transient,
+)
 from jobauto_prefect.runtime.executors.kubernetes.manifest import COPIES, OutputMount
 from jobauto_prefect.runtime.executors.kubernetes.pod_watch import PodWatch
 from jobauto_prefect.runtime.executors.kubernetes.pods import Object, container_state

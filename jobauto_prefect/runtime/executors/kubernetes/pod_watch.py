@@ -5,8 +5,7 @@ import logging
 from collections.abc import Callable
 
 from jobauto_prefect.retries import FIRST_PAUSE_SECONDS, growing_pauses
-from jobauto_prefect.runtime.executors.kubernetes.cluster import EVENTS, PODS, Cluster
-from jobauto_prefect.runtime.executors.kubernetes.connection import ApiError
+from jobauto_prefect.runtime.executors.kubernetes.cluster import EVENTS, PODS, ApiError, Cluster
 from jobauto_prefect.runtime.executors.kubernetes.pods import (
     Finished,
     Object,

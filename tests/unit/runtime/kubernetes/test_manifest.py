@@ -10,10 +10,11 @@ import pytest
 from jobauto_prefect.errors import StartFailed
 from jobauto_prefect.runtime.executors.kubernetes.manifest import (
     OutputMount,
+    files_manifest,
     job_manifest,
     output_mount,
+    secret_manifest,
 )
-from jobauto_prefect.runtime.executors.kubernetes.secrets import files_manifest, secret_manifest
 from jobauto_prefect.runtime.executors.settings import KubernetesSettings
 from jobauto_prefect.runtime.protocol import KubernetesTerms, Launch
 
