@@ -42,7 +42,7 @@ def narrow_filter(body: Any, filter_name: str, field: str, allowed: Collection[s
     if requested is None:
         kept = sorted(allowed)
     else:
-        kept = [value for value in _texts(requested) if value in allowed]
+        kept = [value for value in _listed_ids(requested) if value in allowed]
     return fields | {filter_name: chosen | {field: condition | {"any_": kept}}}
 
 
@@ -56,7 +56,7 @@ def requested_ids(body: Any, filter_name: str, field: str) -> list[str] | None:
     if chosen.get("operator") not in (None, "and_"):
         raise Forbidden(f"{filter_name} joined by or_: {ADMINISTRATORS_ONLY}")
     requested = _object(chosen, field).get("any_")
-    return None if requested is None else _texts(requested)
+    return None if requested is None else _listed_ids(requested)
 
 
 def _object(body: Mapping[str, Any], name: str) -> Body:
@@ -68,7 +68,7 @@ def _object(body: Mapping[str, Any], name: str) -> Body:
     return value
 
 
-def _texts(values: Any) -> list[str]:
+def _listed_ids(values: Any) -> list[str]:
     if not isinstance(values, list) or not all(isinstance(value, str) for value in values):
         raise InvalidInput([Fault("", "type", "a filter's any_ must be a list of texts")])
     return [value.lower() if len(value) == 36 else value for value in values]

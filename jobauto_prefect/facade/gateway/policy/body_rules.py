@@ -1,12 +1,14 @@
-"""Rules for what bodies hold: lengths, new runs and their states, declared parameters. Pure."""
+"""Rules for what bodies hold: lengths, runs and states, declared parameters, schedules. Pure."""
 
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 from uuid import UUID
 
 from jobauto_prefect.compiler.parameters import REFERENCES, parameter_name, parameters
+from jobauto_prefect.compiler.scheduling.schedule_errors import schedule_faults
 from jobauto_prefect.definitions import Definition
 from jobauto_prefect.definitions.environment_names import EnvironmentNames
 from jobauto_prefect.definitions.findings import child
@@ -30,7 +32,6 @@ _NAME = re.compile(r"(/[0-9]+)?/(name|tags/[0-9]+)")
 """Of what is written, alone or in a list; not a parameter that is called so."""
 
 _STATE = re.compile(r"(/[0-9]+)?/state")
-
 
 MAX_DESCRIPTION_LENGTH = 10_000
 """Characters of a description: lists repeat it."""
@@ -103,6 +104,7 @@ def _max_length(pointer: str, is_filter: bool) -> int | None:
 
 
 SCHEDULED = "SCHEDULED"
+
 WORKERS_STATES = frozenset({"PENDING", "RUNNING"})
 """A run in one of these states takes a place in its work pool: only its worker sets them."""
 
@@ -239,3 +241,90 @@ def _parameters_in(body: Any, pointer: str = "") -> Iterator[tuple[str, Mapping[
         if isinstance(body.get("parameters"), dict):
             yield f"{pointer}/parameters", body["parameters"]
         yield from _parameters_in(body.get("schedules"), f"{pointer}/schedules")
+
+
+MAX_CRON_LENGTH = 255  # characters of a cron expression, as in a run template
+
+UNSUPPORTED = ("interval", "rrule")
+"""The schedules Prefect has beside cron."""
+
+POINTERS: Mapping[str, str] = {"/cron": "/cron", "/timezone": "/timezone"}
+"""The pointer of a run template's field to that of Prefect's schedule."""
+
+
+def require_schedules(body: Any, present: Sequence[Mapping[str, Any]]) -> None:
+    """Refuse schedules that the service would put back, before Prefect computes their dates.
+
+    `body` is a deployment's, one schedule's, or a list of new schedules; `present` are those the
+    deployment has. A run template has one schedule, in five fields of cron.
+
+    Raises:
+        InvalidInput: with every error.
+    """
+    entries = list(_schedule_entries(body))
+    faults = [fault for pointer, entry in entries for fault in _schedule_faults(pointer, entry)]
+    if _count_after(body, [entry for _, entry in entries], present) > 1:
+        message = "a deployment has one schedule, that of its run template; change that one"
+        faults.append(Fault("/schedules" if isinstance(body, dict) else "", "one", message))
+    if faults:
+        raise InvalidInput(faults)
+
+
+def _count_after(body: Any, entries: Sequence[Any], present: Sequence[Mapping[str, Any]]) -> int:
+    """Count the schedules a deployment has after a request; for a body of one schedule, 1."""
+    if isinstance(body, list):
+        return len(present) + len(entries)
+    slugs = {schedule["slug"] for schedule in present if schedule.get("slug")}
+    if not slugs:
+        return len(entries)  # they replace those that are there
+    named = [
+        entry.get("replaces") or entry.get("slug") for entry in entries if isinstance(entry, dict)
+    ]
+    added = [slug for slug in named if slug is not None and slug not in slugs]
+    return max(len(entries), len(present) + len(added) if added else 0)
+
+
+def _schedule_entries(body: Any) -> Iterator[tuple[str, Any]]:
+    if isinstance(body, list):
+        yield from ((f"/{number}", entry) for number, entry in enumerate(body))
+    elif isinstance(body, dict) and isinstance(body.get("schedules"), list):
+        yield from (
+            (f"/schedules/{number}", entry) for number, entry in enumerate(body["schedules"])
+        )
+    else:
+        yield "", body
+
+
+def _schedule_faults(pointer: str, entry: Any) -> Iterator[Fault]:
+    if not isinstance(entry, dict):
+        if entry is not None:
+            yield Fault(pointer, "type", "a schedule must be a JSON object")
+        return
+    schedule, place = entry.get("schedule"), f"{pointer}/schedule"
+    if schedule is None:
+        return
+    if not isinstance(schedule, dict):
+        yield Fault(place, "type", "a schedule must be a JSON object")
+        return
+    yield from _cron_faults(place, schedule)
+
+
+def _cron_faults(place: str, schedule: Mapping[str, Any]) -> Iterator[Fault]:
+    cron, zone = schedule.get("cron"), schedule.get("timezone") or "UTC"
+    for name in UNSUPPORTED:
+        if schedule.get(name) is not None:
+            message = f"a run template has no {name}; give its cron expression"
+            yield Fault(f"{place}/{name}", "schedule", message)
+            return
+    if not isinstance(cron, str) or not cron.strip() or len(cron) > MAX_CRON_LENGTH:
+        message = f"must be a cron expression of up to {MAX_CRON_LENGTH} characters"
+        yield Fault(f"{place}/cron", "cron", message)
+        return
+    if not isinstance(zone, str):
+        yield Fault(f"{place}/timezone", "timezone", "must be the name of a time zone")
+        return
+    if schedule.get("day_or") is False:
+        message = "a run template can't ask for both days; leave it out"
+        yield Fault(f"{place}/day_or", "schedule", message)
+    for fault in schedule_faults({"interv": "c", "cron": cron, "timezone": zone}, zone):
+        yield replace(fault, pointer=place + POINTERS.get(fault.pointer, ""))

@@ -18,10 +18,10 @@ from jobauto_prefect.facade.gateway.policy.body_rules import (
     refuse_retries,
     require_declared,
     require_scheduled_state,
+    require_schedules,
     require_short,
     shorten_state,
 )
-from jobauto_prefect.facade.gateway.policy.deployment_schedules import require_schedules
 from jobauto_prefect.facade.gateway.policy.owners import Owner, Ownership
 from jobauto_prefect.facade.gateway.policy.scope_rules import apply_rule
 from jobauto_prefect.facade.gateway.policy.scoped_request import Decision, ScopedRequest

@@ -1,12 +1,19 @@
-"""Which of Prefect's objects belong to an access scope: to companies, or to a worker's pools."""
+"""Which of Prefect's objects belong to an access scope: to companies, or to a worker's pools.
+
+A schema of parameters belongs to the deployments that have it: Prefect's newer pages send one as it
+is, the older ones leave out what they do not know, and have single values checked by the property
+alone, under a name of their own.
+"""
 
 import asyncio
+import hashlib
 import itertools
+import json
 from collections import OrderedDict
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any, TypeVar
+from typing import Any, Concatenate, ParamSpec, TypeVar
 from urllib.parse import quote
 from uuid import UUID
 
@@ -16,7 +23,6 @@ from jobauto_prefect.compiler.plan import template_in
 from jobauto_prefect.definitions import Definition
 from jobauto_prefect.engine.api import PrefectApi
 from jobauto_prefect.errors import NotFound, Unavailable
-from jobauto_prefect.facade.gateway.policy.parameter_schemas import digest_of, digests_of
 from jobauto_prefect.facade.gateway.route_lookup import is_uuid
 from jobauto_prefect.ledger.access import access_scope
 from jobauto_prefect.ledger.access.access_scope import AccessScope
@@ -24,6 +30,7 @@ from jobauto_prefect.ledger.jobs.flow_runs import is_being_registered
 from jobauto_prefect.ledger.records import RunTemplate
 from jobauto_prefect.ledger.store import Ledger, ReadingSession
 
+P = ParamSpec("P")
 T = TypeVar("T")
 
 MAX_CACHED = 20_000
@@ -73,17 +80,17 @@ class Ownership:
             if now - CACHE_TIME < read_at <= now
         }
         if scope not in self._scopes:
-            ids = await self._read(lambda session: access_scope.deployments(session, scope))
+            ids = await self._read(access_scope.deployments, scope)
             self._scopes[scope] = now, ids
         return self._scopes[scope][1]
 
     async def deployments_by_flow(self, scope: AccessScope) -> dict[str, int]:
         """Count the deployments of each flow in a scope, by the flow's id."""
-        return await self._read(lambda session: access_scope.deployments_by_flow(session, scope))
+        return await self._read(access_scope.deployments_by_flow, scope)
 
     async def pools(self, scope: AccessScope) -> set[str]:
         """List the names of the work pools in a scope."""
-        return await self._read(lambda session: access_scope.pools(session, scope))
+        return await self._read(access_scope.pools, scope)
 
     async def pool_ids(self, scope: AccessScope) -> set[str]:
         """List Prefect's ids of the work pools of a scope that names its pools."""
@@ -98,7 +105,7 @@ class Ownership:
         """Whether events about this resource are about a worker of the scope's pools."""
         slug = resource_id.rpartition(".")[2]
         for _ in range(LOOKS):
-            names = await self._read(lambda session: access_scope.worker_names(session, scope))
+            names = await self._read(access_scope.worker_names, scope)
             if slug in map(slugify, names) or slug in await self._listed_workers(scope):
                 return True
             await asyncio.sleep(LOOK_SECONDS)
@@ -122,13 +129,11 @@ class Ownership:
 
     async def flows(self, scope: AccessScope) -> set[str]:
         """List the ids of the flows of applications that may be seen in a scope."""
-        return await self._read(lambda session: access_scope.flows(session, scope))
+        return await self._read(access_scope.flows, scope)
 
     async def has_flow(self, scope: AccessScope, flow_id: str) -> bool:
         """Whether a flow is one of an application that may be seen in a scope."""
-        return await self._read(
-            lambda session: access_scope.has_flow(session, scope, UUID(flow_id))
-        )
+        return await self._read(access_scope.has_flow, scope, UUID(flow_id))
 
     async def has_schema(self, scope: AccessScope, schema: Any) -> bool:
         """Whether a deployment in a scope has this schema of parameters."""
@@ -153,9 +158,7 @@ class Ownership:
         """Find the owner of a deployment; None where it is not in the scope."""
         if deployment_id is None or not is_uuid(deployment_id):
             return None
-        ids = await self._read(
-            lambda session: access_scope.template_of(session, scope, UUID(deployment_id))
-        )
+        ids = await self._read(access_scope.template_of, scope, UUID(deployment_id))
         return Owner(*ids) if ids else None
 
     async def definition(self, template_id: int) -> Definition:
@@ -184,9 +187,7 @@ class Ownership:
         template_id = template_in(run.get("labels") or {})
         if pool not in pools:
             return None
-        if template_id is not None and await self._read(
-            lambda session: is_being_registered(session, template_id)
-        ):
+        if template_id is not None and await self._read(is_being_registered, template_id):
             message = f"run template {template_id} is being registered; ask again in a moment"
             raise Unavailable(message)
         if await self.owner(deployment_id, self.scope(None, None)):
@@ -227,10 +228,12 @@ class Ownership:
             return {}
         return value if isinstance(value, dict) else {}
 
-    async def _read(self, query: Callable[[ReadingSession], T]) -> T:
+    async def _read(
+        self, query: Callable[Concatenate[ReadingSession, P], T], *args: P.args, **named: P.kwargs
+    ) -> T:
         def read() -> T:
             with self._ledger.reading() as session:
-                return query(session)
+                return query(session, *args, **named)
 
         return await asyncio.to_thread(read)
 
@@ -259,3 +262,57 @@ class _IdCache:
         self._values[object_id] = value
         if len(self._values) > MAX_CACHED:
             self._values.popitem(last=False)
+
+
+REPEATED = frozenset(
+    {
+        "definitions", "position", "block_type_slug", "$ref", "anyOf", "allOf", "example",
+        "default", "const", "description", "enum", "format", "items", "prefixItems",
+        "properties", "required", "title", "type", "maxItems", "minItems",
+    }
+)  # fmt: skip
+"""Keywords of a schema that the older pages repeat."""
+
+PROPERTY_KEYS = frozenset({"definitions", "properties"})
+"""Keywords of the schema in which they send a single property."""
+
+
+def digests_of(schema: Any) -> frozenset[bytes]:
+    """Digest all forms in which pages send a deployment's schema."""
+    return frozenset(map(_digest, _forms(schema)))
+
+
+def digest_of(schema: Any) -> bytes:
+    """Digest the form in which a page sent a schema."""
+    properties = schema.get("properties") if isinstance(schema, dict) else None
+    if not isinstance(properties, dict) or len(properties) != 1 or set(schema) - PROPERTY_KEYS:
+        return _digest(schema)
+    return _digest(schema | {"properties": {"": next(iter(properties.values()))}})
+
+
+def _forms(schema: Any) -> Iterator[Any]:
+    yield schema
+    if not isinstance(schema, dict):
+        return
+    repeated = _repeated(schema)
+    yield repeated
+    definitions = {"definitions": repeated["definitions"]} if "definitions" in repeated else {}
+    for value in repeated.get("properties", {}).values():
+        yield definitions | {"properties": {"": value}}
+
+
+def _repeated(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """Reduce a schema to what the older pages repeat of it."""
+    kept = {name: value for name, value in schema.items() if name in REPEATED}
+    for name in PROPERTY_KEYS & kept.keys():
+        if isinstance(kept[name], dict):
+            kept[name] = {
+                key: _repeated(inner) if isinstance(inner, dict) else inner
+                for key, inner in kept[name].items()
+            }
+    return kept
+
+
+def _digest(value: Any) -> bytes:
+    """Hash a value; the order of its keys does not matter."""
+    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).digest()

@@ -11,10 +11,10 @@ from jobauto_prefect.facade.gateway.policy.body_rules import (
     prefix_idempotency_keys,
     require_limits,
     require_scheduled_state,
+    require_schedules,
     shorten_state,
 )
-from jobauto_prefect.facade.gateway.policy.deployment_schedules import require_schedules
-from jobauto_prefect.facade.gateway.policy.parameter_schemas import digest_of, digests_of
+from jobauto_prefect.facade.gateway.policy.owners import digest_of, digests_of
 from jobauto_prefect.facade.middleware.concurrency import (
     MAX_CONCURRENT,
     MAX_WAITING,
