@@ -172,18 +172,14 @@ def _read(response: httpx.Response, answer: type[Body]) -> Body:
 
 
 def _refusal(response: httpx.Response) -> JobautoError:
-    status, message = response.status_code, _message(response)
+    """Return the error that an answer means, with the facade's message where it has one."""
+    status = response.status_code
+    try:
+        message = str(response.json()["message"])
+    except (ValueError, KeyError, TypeError):
+        message = f"HTTP {status} from {response.url.host}{response.url.path}"
     if status >= 500 or status in BUSY:
         return FacadeUnavailable(message)
     if status in REFUSALS:
         return REFUSALS[status](message)
     return InvalidInput([Fault("", f"http-{status}", message)], message)
-
-
-def _message(response: httpx.Response) -> str:
-    """Return the facade's message, or else a description of the answer."""
-    try:
-        message = response.json()["message"]
-    except (ValueError, KeyError, TypeError):
-        return f"HTTP {response.status_code} from {response.url.host}{response.url.path}"
-    return str(message)

@@ -17,7 +17,7 @@ from jobauto_prefect.retries import retry_until_available
 from jobauto_prefect.runtime.executor import Execution
 from jobauto_prefect.runtime.exit_codes import NOT_EXECUTABLE
 from jobauto_prefect.runtime.facade_client import FacadeClient
-from jobauto_prefect.runtime.output.artifacts import Artifact, plain_values
+from jobauto_prefect.runtime.output.artifacts import plain_values
 from jobauto_prefect.runtime.output.lines import Output, Stream
 from jobauto_prefect.runtime.output.masking import Masker
 from jobauto_prefect.runtime.output.sender import OutputSender
@@ -264,14 +264,11 @@ class Job:
                 await retry_until_available(self._client.artifact, job_id, claim_id, artifact)
             except JobautoError as error:
                 collector.notices.append(f"not kept: {artifact.path}: {error}")
-            self._read_values(artifact)
+            values = plain_values(artifact, self._masker)
+            if values and len(self._produced) < MOST_FILES_SHOWN:
+                self._produced[artifact.path] = dict(values)
         for notice in collector.notices:
             self._output.notice(self._masker.mask(notice))
-
-    def _read_values(self, artifact: Artifact) -> None:
-        values = plain_values(artifact, self._masker)
-        if values and len(self._produced) < MOST_FILES_SHOWN:
-            self._produced[artifact.path] = dict(values)
 
     async def _send_report(self, report: Report) -> ReportAnswer | None:
         job_id, answer = self.launch.job_id, None

@@ -20,9 +20,6 @@ def severity(exit_codes: Mapping[int, ExitCode], ending: Ending, exit_code: int 
     return Severity.SUCCESS if exit_code == 0 else Severity.ERROR
 
 
-"""Longer messages are cut: Prefect shows them in one line."""
-
-
 def end_message(
     ending: Ending,
     exit_code: int | None,
@@ -36,10 +33,16 @@ def end_message(
     `worker_message` is what the worker says of an end that was not the process's own.
     """
     if ending is Ending.EXITED and exit_code is not None:
-        return _shortened(
-            f"exit code {exit_code} ({severity}){_described(exit_codes, exit_code, language)}"
-        )
-    return _shortened(f"{ENDINGS[ending]}{': ' + worker_message if worker_message else ''}")
+        message = f"exit code {exit_code} ({severity})"
+        declared = exit_codes.get(exit_code)
+        if declared is not None:
+            message += f": {pick_text(declared.description, language)}"
+        elif exit_code != 0:
+            message += ": a code the definition does not declare"
+    else:
+        message = f"{ENDINGS[ending]}{': ' + worker_message if worker_message else ''}"
+    # Prefect shows it in one line.
+    return message if len(message) <= MESSAGE_LENGTH else message[: MESSAGE_LENGTH - 1] + "…"
 
 
 ENDINGS: Mapping[Ending, str] = {
@@ -49,14 +52,3 @@ ENDINGS: Mapping[Ending, str] = {
     Ending.NOT_STARTED: "could not be started",
     Ending.LOST: "lost",
 }
-
-
-def _described(exit_codes: Mapping[int, ExitCode], exit_code: int, language: str) -> str:
-    declared = exit_codes.get(exit_code)
-    if declared is not None:
-        return f": {pick_text(declared.description, language)}"
-    return "" if exit_code == 0 else ": a code the definition does not declare"
-
-
-def _shortened(message: str) -> str:
-    return message if len(message) <= MESSAGE_LENGTH else message[: MESSAGE_LENGTH - 1] + "…"

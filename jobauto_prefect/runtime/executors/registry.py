@@ -144,12 +144,14 @@ def settings_schema() -> dict[str, Any]:
         properties |= kind.settings.model_json_schema().get("properties", {})
     return {
         "type": "object",
-        "properties": {name: _plain(content) for name, content in sorted(properties.items())},
+        "properties": {
+            name: _published_form(content) for name, content in sorted(properties.items())
+        },
         "additionalProperties": False,
     }
 
 
-def _plain(schema: Mapping[str, Any]) -> dict[str, Any]:
+def _published_form(schema: Mapping[str, Any]) -> dict[str, Any]:
     """Rewrite a pydantic schema in the form of the published ones."""
     plain = {name: value for name, value in schema.items() if name not in ("title", "anyOf")}
     if "anyOf" in schema:

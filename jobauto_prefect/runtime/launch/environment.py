@@ -1,6 +1,5 @@
 """The environment of a job: six layers, macros, and which values are secrets."""
 
-import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
@@ -88,7 +87,7 @@ class Environment:
         """Whether a variable has a value that is not empty."""
         return name in self.values and bool(self.values[name].text)
 
-    def texts(self) -> dict[str, str]:
+    def variables(self) -> dict[str, str]:
         """Return the variables of the process, secrets in clear."""
         return {name: value.text for name, value in self.values.items()}
 
@@ -185,20 +184,17 @@ def _default_text(variable: Variable) -> str:
 def _layer_values(
     definition: Definition, source: Source, layer: Layer, kept: Collection[str]
 ) -> dict[str, Value]:
+    secret = {key for key, variable in definition.environment.items() if variable.secret}
     return {
         name: Value(
             text,
             source,
-            secret=name in layer.secrets or _is_secret(definition.environment.get(name)),
+            secret=name in layer.secrets or name in secret,
             declared=name in definition.environment,
         )
         for name, text in {**layer.values, **layer.secrets}.items()
         if name in kept
     }
-
-
-def _is_secret(variable: Variable | None) -> bool:
-    return variable is not None and variable.secret
 
 
 def _missing(definition: Definition, values: Mapping[str, Value]) -> tuple[str, ...]:
@@ -225,12 +221,10 @@ def _expanded(value: Value, variables: Mapping[str, Value]) -> Value:
         return value
     return replace(
         value,
-        text=MACRO.sub(lambda match: _macro(match, variables), value.text),
+        text=MACRO.sub(
+            lambda match: variables[match[1]].text if match[1] in variables else match[0],
+            value.text,
+        ),
         secret=value.secret or bool(secrets),
         published=value.published and all(other.published for other in secrets),
     )
-
-
-def _macro(match: re.Match[str], variables: Mapping[str, Value]) -> str:
-    value = variables.get(match[1])
-    return match[0] if value is None else value.text

@@ -75,16 +75,16 @@ def prepare(
     )
     _refuse_faults(definition, environment)
     temporary = {"TMPDIR": f"{directory}/{TEMPORARY}"}
-    texts = temporary | environment.texts()
-    parts = (definition.executable, definition.command_template, environment)
+    variables = temporary | environment.variables()
+    command_line = (definition.executable, definition.command_template, environment)
     return Prepared(
-        argv=command.build(*parts),
-        environment=texts,
+        argv=command.build(*command_line),
+        environment=variables,
         secrets=list(environment.secrets),
-        command_shown=command.shown(*parts),
+        command_shown=command.shown(*command_line),
         environment_shown=temporary | environment.masked(),
         left_out=list(environment.left_out),
-        result_file=texts.get("RESULT_FILE") or None,
+        result_file=variables.get("RESULT_FILE") or None,
         artifacts=[
             *(_pattern(artifact, environment) for artifact in definition.artifacts),
             *_output_patterns(definition),

@@ -264,7 +264,8 @@ def _reason(error: Exception, executable: bytes, message: Message) -> NotStarted
         return NotStarted(NOT_EXECUTABLE, f"the job's directory can't be entered: {error.strerror}")
     if number in (errno.ENOENT, errno.ENOTDIR):
         return NotStarted(NOT_FOUND, _not_found(name, executable, message))
-    reason = REASONS.get(number or 0) or f"can't be started: {_words(error)}"
+    said = error.strerror or "" if isinstance(error, OSError) else type(error).__name__
+    reason = REASONS.get(number or 0) or f"can't be started: {said}"
     return NotStarted(NOT_EXECUTABLE, f"{name} {reason}", number in UNABLE)
 
 
@@ -276,7 +277,3 @@ def _not_found(name: str, executable: bytes, message: Message) -> str:
             return f"{name} can't be started: the program named in its first line is not there"
         return f"{name} is not there"
     return f"{name} is not found on PATH ({message['environment'].get('PATH', '')})"
-
-
-def _words(error: Exception) -> str:
-    return error.strerror or "" if isinstance(error, OSError) else type(error).__name__

@@ -55,7 +55,7 @@ def test_a_later_source_wins_over_an_earlier_one() -> None:
         overrides=Layer(dict.fromkeys(keys[4:], "job")),
         injected=dict.fromkeys(keys[5:], "injected"),
     )
-    assert list(environment.texts().values()) == [str(source) for source in Source]
+    assert list(environment.variables().values()) == [str(source) for source in Source]
     assert [value.source for value in environment.values.values()] == list(Source)
 
 
@@ -70,7 +70,7 @@ def test_values_of_credentials_have_no_macros_and_their_secrets_are_masked() -> 
         definition(TOWN={"defval": "Prague"}, PLAIN={}, PIN={}),
         credentials=Layer({"PLAIN": "{TOWN}"}, {"PIN": "{TOWN}-1234"}),
     )
-    assert environment.texts() == {"TOWN": "Prague", "PLAIN": "{TOWN}", "PIN": "{TOWN}-1234"}
+    assert environment.variables() == {"TOWN": "Prague", "PLAIN": "{TOWN}", "PIN": "{TOWN}-1234"}
     assert environment.secrets == ("{TOWN}-1234",)
     assert environment.masked()["PIN"] == "********"
 
@@ -81,7 +81,7 @@ def test_typed_defaults_become_text_and_null_is_no_value() -> None:
             A={"defval": True}, B={"defval": 3.0}, C={"defval": None}, D={}, E={"defval": ""}
         )
     )
-    assert environment.texts() == {"A": "true", "B": "3", "E": ""}
+    assert environment.variables() == {"A": "true", "B": "3", "E": ""}
 
 
 @pytest.mark.parametrize(
@@ -101,7 +101,7 @@ def test_a_default_keeps_its_spelling_unless_it_is_a_bool(
     kind: str, default: Any, text: str
 ) -> None:
     environment = resolved(definition(A={"type": kind, "defval": default}))
-    assert environment.texts() == {"A": text}
+    assert environment.variables() == {"A": text}
 
 
 def test_required_keys_without_a_value_are_missing_all_at_once() -> None:
@@ -122,7 +122,7 @@ def test_a_name_that_may_not_be_given_is_left_out_and_said() -> None:
     bad = Layer({"PATH": "/evil", "JOBAUTO_JOB_ID": "7", "FINE": "x"}, {"LD_PRELOAD": "evil.so"})
     for layers in ({"credentials": bad}, {"template": bad}, {"overrides": bad}):
         environment = resolved(definition(FINE={}), injected={"JOBAUTO_JOB_ID": "1"}, **layers)
-        assert environment.texts() == {"FINE": "x", "JOBAUTO_JOB_ID": "1"}
+        assert environment.variables() == {"FINE": "x", "JOBAUTO_JOB_ID": "1"}
         assert environment.left_out == ("JOBAUTO_JOB_ID", "LD_PRELOAD", "PATH")
 
 
@@ -130,7 +130,7 @@ def test_undeclared_names_are_left_out_and_said() -> None:
     environment = resolved(
         definition(A={}), template=Layer({"A": "1", "X": "2"}), injected={"JOBAUTO_JOB_ID": "3"}
     )
-    assert environment.texts() == {"A": "1", "JOBAUTO_JOB_ID": "3"}
+    assert environment.variables() == {"A": "1", "JOBAUTO_JOB_ID": "3"}
     assert environment.left_out == ("X",)
 
 
@@ -140,7 +140,7 @@ def test_values_of_a_company_reach_only_who_declares_them_and_nothing_is_said_of
     environment = resolved(
         definition(A={}, B={"defval": "{X}"}), company=Layer({"A": "1", "X": "2"}, {"Y": "3"})
     )
-    assert environment.texts() == {"B": "{X}", "A": "1"}
+    assert environment.variables() == {"B": "{X}", "A": "1"}
     assert environment.left_out == ()
 
 
@@ -151,14 +151,14 @@ def test_an_administrator_adds_names_for_all_but_none_that_changes_how_programs_
     given = Layer({"TRACE_ID": "7", "BASH_ENV": "$(evil)"})
     for layers in ({"credentials": given}, {"template": given}, {"overrides": given}):
         environment = resolved(definition(), extra=extra, **layers)
-        assert environment.texts() == {"TRACE_ID": "7"}
+        assert environment.variables() == {"TRACE_ID": "7"}
         assert environment.left_out == ("BASH_ENV",)
 
 
 def test_a_source_gives_the_names_it_is_granted() -> None:
     credential = Layer({"HOST": "db", "HOME": "/evil"}, {"PIN": "1234"}, {"HOST", "PIN", "HOME"})
     environment = resolved(definition(), credentials=credential, template=Layer({"HOST": "x"}))
-    assert environment.texts() == {"HOST": "db", "PIN": "1234"}
+    assert environment.variables() == {"HOST": "db", "PIN": "1234"}
     assert environment.left_out == ("HOME", "HOST")
 
 
@@ -175,7 +175,7 @@ def test_macros_are_expanded_once_in_definition_company_and_template() -> None:
         template=Layer({"Y": "${C}/{NOBODY}/{}/{C", "Z": "{Z}"}),
         injected={"JOBAUTO_JOB_ID": "5"},
     )
-    texts = environment.texts()
+    texts = environment.variables()
     assert texts["A"] == "<{C}>"
     assert texts["B"] == "c"
     assert texts["X"] == "c-5"
@@ -191,14 +191,14 @@ def test_macros_in_job_values_and_in_what_they_put_in_stay_text() -> None:
         overrides=Layer({"X": "{PASSWORD}", "Y": "{X}"}),
         injected={"Z": "{PASSWORD}"},
     )
-    texts = environment.texts()
+    texts = environment.variables()
     assert (texts["X"], texts["Y"], texts["Z"]) == ("{PASSWORD}", "{X}", "{PASSWORD}")
     assert texts["A"] == "[{PASSWORD}]"
 
 
 def test_a_declared_key_without_a_value_expands_to_nothing() -> None:
     environment = resolved(definition(A={"defval": "a{B}"}, B={}))
-    assert environment.texts() == {"A": "a"}
+    assert environment.variables() == {"A": "a"}
 
 
 def test_a_value_that_takes_in_a_secret_is_a_secret() -> None:
@@ -210,7 +210,7 @@ def test_a_value_that_takes_in_a_secret_is_a_secret() -> None:
         ),
         template=Layer(secrets={"PASSWORD": "hunter2!"}),
     )
-    assert environment.texts()["KEY"] == "probe-hunter2!"
+    assert environment.variables()["KEY"] == "probe-hunter2!"
     assert environment.masked() == {
         "KEY": "********",
         "AGAIN": "probe-{PASSWORD}",
@@ -262,4 +262,4 @@ def test_job_values_reach_the_process_unchanged(
         template=Layer(below),
         overrides=Layer(overrides),
     )
-    assert {name: environment.texts()[name] for name in overrides} == overrides
+    assert {name: environment.variables()[name] for name in overrides} == overrides

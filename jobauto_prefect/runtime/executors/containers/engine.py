@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import functools
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -138,8 +138,16 @@ class Engine:
             StartFailed: it can't be had.
             WorkerUnable: the engine does not answer.
         """
+
+        def pull(client: Any) -> None:
+            repository, tag = parse_repository_tag(image)
+            options = {"tag": tag or "latest", "stream": True, "decode": True}
+            for event in client.pull(repository, **options):
+                if "error" in event:
+                    raise StartFailed(str(event["error"]))
+
         try:
-            await self.run(lambda client: _pull(client, image))
+            await self.run(pull)
         except EngineUnavailable as error:
             raise self.unable(error) from None
         except WorkerUnable:
@@ -166,17 +174,6 @@ class Engine:
         """Close the connections."""
         if self._client is not None:
             self._client.close()
-
-
-def _pull(client: Any, image: str) -> None:
-    repository, tag = parse_repository_tag(image)
-    for event in _events(client, repository, tag or "latest"):
-        if "error" in event:
-            raise StartFailed(str(event["error"]))
-
-
-def _events(client: Any, repository: str, tag: str) -> Iterator[dict[str, Any]]:
-    yield from client.pull(repository, tag=tag, stream=True, decode=True)
 
 
 def end_container(client: Any, container: str, seconds: float) -> None:

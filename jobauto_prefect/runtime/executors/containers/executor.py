@@ -5,6 +5,7 @@ import contextlib
 import os
 import sys
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 from pydantic import ValidationError
@@ -39,7 +40,7 @@ AGAIN_SECONDS = 0.5
 
 LAST_OUTPUT_SECONDS = 30.0
 """For the rest of the output once the container has ended."""
-NOT_FOUND_WORDS = ("executable file", "no such file or directory")
+NOT_FOUND_PHRASES = ("executable file", "no such file or directory")
 """How the engines say that."""
 
 
@@ -64,14 +65,13 @@ class ContainerExecutor:
         filters = workspace_filter(str(self.workspace.path))
         try:
             containers = await self.engine.call("containers", all=True, filters=filters)
-            await asyncio.gather(
-                *(self._end(container["Id"], stop_seconds) for container in containers)
-            )
+            ends = [
+                partial(end_container, container=container["Id"], seconds=stop_seconds)
+                for container in containers
+            ]
+            await asyncio.gather(*map(self.engine.run, ends))
         except (EngineUnavailable, NoSuchContainer) as error:
             raise StartFailed(str(error)) from None
-
-    async def _end(self, container: str, stop_seconds: float) -> None:
-        await self.engine.run(lambda client: end_container(client, container, stop_seconds))
 
     async def check(self) -> None:
         """Check that the engine answers."""
@@ -124,7 +124,10 @@ class ContainerExecution:
             )
         user, owner = await self._user(settings)
         self._workspace.make(owner)
-        await self._provide_image(launch.image, settings)
+        if settings.pull == "always" or (
+            settings.pull == "missing" and not await self._has_image(launch.image)
+        ):
+            await self._engine.pull(launch.image)
         # Whoever cancels this must know when there is a container to remove.
         self._making = asyncio.create_task(self._create_container(user, settings))
         await asyncio.shield(self._making)
@@ -149,17 +152,14 @@ class ContainerExecution:
             return "0:0", None
         company = self._executor.users.user_of(self._launch)
         own = (company.uid, company.gid) if company else (os.geteuid(), os.getegid())
-        uid, gid = _ids(settings.user) if settings.user else own
+        uid, gid = own
+        if settings.user:
+            first, _, second = settings.user.partition(":")
+            uid, gid = int(first), int(second or first)
         if uid != os.geteuid() and os.geteuid() != 0:
             message = "only a worker started as root can run jobs as another user"
             raise StartFailed(f"executor setting user: {message}", NOT_EXECUTABLE)
         return f"{uid}:{gid}", (uid, gid) if os.geteuid() == 0 else None
-
-    async def _provide_image(self, image: str, settings: ContainerSettings) -> None:
-        if settings.pull == "always" or (
-            settings.pull == "missing" and not await self._has_image(image)
-        ):
-            await self._engine.pull(image)
 
     async def _has_image(self, image: str) -> bool:
         try:
@@ -333,12 +333,7 @@ class ContainerExecution:
         await self._workspace.discard()
 
 
-def _ids(user: str) -> Owner:
-    uid, _, gid = user.partition(":")
-    return int(uid), int(gid or uid)
-
-
 def _not_started(error: Exception) -> StartFailed:
     message = f"the container can't be started: {error}"
-    missing = any(words in message for words in NOT_FOUND_WORDS)
+    missing = any(phrase in message for phrase in NOT_FOUND_PHRASES)
     return StartFailed(message, NOT_FOUND if missing else NOT_EXECUTABLE)

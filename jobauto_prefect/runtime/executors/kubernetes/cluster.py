@@ -223,11 +223,12 @@ class Cluster:
             ("watch", "true"),
             ("timeoutSeconds", str(WATCH_SECONDS)),
         ]
-        async for line in self._lines(kind.path(namespace), query):
-            event = json.loads(line)
-            if event["type"] == "ERROR":
-                raise parse_api_error(event["object"].get("code", 500), event["object"])
-            yield event["type"], event["object"]
+        async with self._stream(kind.path(namespace), query) as response:
+            while (line := await response.content.readline()).endswith(b"\n"):
+                event = json.loads(line)
+                if event["type"] == "ERROR":
+                    raise parse_api_error(event["object"].get("code", 500), event["object"])
+                yield event["type"], event["object"]
 
     async def log(
         self, namespace: str, pod: str, container: str, *, since: str | None, follow: bool
@@ -254,7 +255,8 @@ class Cluster:
         api = await self.open()
         query = [("container", container), ("stdout", "true"), ("stderr", "true")]
         query += [("command", word) for word in command]
-        sockets: Api = _for_sockets(api.configuration)
+        open_sockets: Any = WsApiClient  # which has no types
+        sockets: Api = open_sockets(api.configuration)
         try:
             path = PODS.path(namespace, pod, "exec")
             call = await _call(sockets, "GET", path, query, None)
@@ -281,11 +283,6 @@ class Cluster:
         async with self._request(method, path, query, body, ANSWER) as response:
             answer: Object = await response.json()
             return answer
-
-    async def _lines(self, path: str, query: Sequence[tuple[str, str]]) -> AsyncIterator[bytes]:
-        async with self._stream(path, query) as response:
-            while (line := await response.content.readline()).endswith(b"\n"):
-                yield line
 
     def _stream(
         self, path: str, query: Sequence[tuple[str, str]]
@@ -343,11 +340,6 @@ async def _call(
         auth_settings=["BearerToken"],
     )
     return call
-
-
-def _for_sockets(configuration: Configuration) -> Api:
-    make: Any = WsApiClient
-    return make(configuration)
 
 
 def _with_pause(error: ApiError, headers: Mapping[str, str]) -> ApiError:

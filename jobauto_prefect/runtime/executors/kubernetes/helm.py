@@ -68,16 +68,16 @@ class Releases:
         loop = asyncio.get_running_loop()
         until = loop.time() + run.timeout_seconds
         while True:
-            words = ErrorTail(sink)
-            ended = await self._run(start, run, words)
+            tail = ErrorTail(sink)
+            ended = await self._run(start, run, tail)
             if ended.lost is not None:
                 raise StartFailed(ended.lost)
             if ended.exit_code == 0:
                 return
-            if not words.contains(BUSY_UPGRADE if run.argv[1] == "upgrade" else BUSY):
-                raise StartFailed(f"helm failed: {words.message()}", ended.exit_code)
+            if not tail.contains(BUSY_UPGRADE if run.argv[1] == "upgrade" else BUSY):
+                raise StartFailed(f"helm failed: {tail.message()}", ended.exit_code)
             if loop.time() + BUSY_PAUSE_SECONDS > until:
-                raise StartFailed(f"helm waited in vain: {words.message()}", ended.exit_code)
+                raise StartFailed(f"helm waited in vain: {tail.message()}", ended.exit_code)
             await asyncio.sleep(BUSY_PAUSE_SECONDS)
 
     async def terminate_leftovers(self, records: Sequence[JobRecord], stop_seconds: float) -> None:
@@ -108,7 +108,7 @@ class Releases:
             folder=str(folder) if folder.is_dir() else None,
         )
 
-    async def _run(self, start: ProcessStart, run: HelmRun, words: "ErrorTail") -> Ended:
+    async def _run(self, start: ProcessStart, run: HelmRun, tail: "ErrorTail") -> Ended:
         watchdog = await self._watchdogs.get()
         pipes = Pipes()
         try:
@@ -116,9 +116,10 @@ class Releases:
                 group = await watchdog.spawn(start, stdout, stderr)
         except OSError as error:
             raise StartFailed(f"helm can't be started: {error.strerror}", NOT_EXECUTABLE) from None
-        reading = asyncio.create_task(pipes.stream(words.take))
+        reading = asyncio.create_task(pipes.stream(tail.take))
         try:
-            ended = await _end_of(group, run.timeout_seconds + OVER_SECONDS)
+            async with asyncio.timeout(run.timeout_seconds + OVER_SECONDS):
+                ended = await asyncio.shield(group.ended)
         except TimeoutError:
             await self._stop(watchdog, start.job, group)
             message = f"helm has been ended: it took more than {run.timeout_seconds} s"
@@ -168,11 +169,6 @@ def _path_within(folder: Path, path: str) -> str:
             NOT_EXECUTABLE,
         )
     return str(real)
-
-
-async def _end_of(group: Group, seconds: float) -> Ended:
-    async with asyncio.timeout(seconds):
-        return await asyncio.shield(group.ended)
 
 
 class ErrorTail:

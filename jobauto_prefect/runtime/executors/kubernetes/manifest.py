@@ -224,7 +224,10 @@ def _pod(
     volumes: list[Manifest] = [{"name": name, "emptyDir": {}} for name in mounts]
     if files:
         volumes.append({"name": "files", "secret": {"secretName": files_name(launch)}})
-        containers[0]["volumeMounts"] += _file_mounts(directory, files)
+        containers[0]["volumeMounts"] += [
+            {"name": "files", "mountPath": f"{directory}/{path}", "subPath": file_key(number)}
+            for number, path in enumerate(files)
+        ]
     return _without_none(
         {
             "restartPolicy": "Never",
@@ -276,13 +279,6 @@ def _copy_container(image: str, place: OutputMount, mounts: Mapping[str, str]) -
 
 def _mounts(mounts: Mapping[str, str]) -> list[Manifest]:
     return [{"name": name, "mountPath": path} for name, path in mounts.items()]
-
-
-def _file_mounts(directory: str, files: Sequence[str]) -> list[Manifest]:
-    return [
-        {"name": "files", "mountPath": f"{directory}/{path}", "subPath": file_key(number)}
-        for number, path in enumerate(files)
-    ]
 
 
 def _command(launch: Launch) -> Iterable[str]:

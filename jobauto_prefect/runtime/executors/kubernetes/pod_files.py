@@ -5,7 +5,7 @@ import io
 import logging
 import tarfile
 import tempfile
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import BinaryIO
@@ -111,11 +111,11 @@ async def _fetch(
 
 
 def _unpack(archive: BinaryIO, directory: Path, limit_bytes: int) -> list[str]:
-    """Unpack regular files only, and only below the directory, which is this process's own."""
-    return list(_unpacking(archive, directory, limit_bytes))
+    """Unpack regular files only, and only below the directory, which is this process's own.
 
-
-def _unpacking(archive: BinaryIO, directory: Path, limit_bytes: int) -> Iterator[str]:
+    Return which are left out, with reasons.
+    """
+    notices: list[str] = []
     try:
         with tarfile.open(fileobj=archive, mode="r:") as members:
             for member in members:
@@ -123,13 +123,11 @@ def _unpacking(archive: BinaryIO, directory: Path, limit_bytes: int) -> Iterator
                 if not member.isreg() or path.is_absolute() or ".." in path.parts:
                     continue
                 if member.size > limit_bytes:
-                    yield f"not kept: {path} is too large"
+                    notices.append(f"not kept: {path} is too large")
                 elif (content := members.extractfile(member)) is not None:
-                    _write(directory / path, content.read())
+                    target = directory / path
+                    target.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+                    target.write_bytes(content.read())
     except (tarfile.TarError, OSError, io.UnsupportedOperation) as error:
-        yield f"not all is copied: {error}"
-
-
-def _write(path: Path, content: bytes) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    path.write_bytes(content)
+        notices.append(f"not all is copied: {error}")
+    return notices

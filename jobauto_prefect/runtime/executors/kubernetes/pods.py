@@ -79,7 +79,7 @@ def container_state(pod: Object, name: str) -> Object:
 def _terminated(status: Object, end: Object) -> Finished:
     code, reason, message = end.get("exitCode"), end.get("reason", ""), end.get("message", "")
     if reason in UNSTARTABLE:
-        missing = any(words in message.lower() for words in MISSING)
+        missing = any(phrase in message.lower() for phrase in MISSING)
         return Finished(NOT_FOUND if missing else NOT_EXECUTABLE, unstartable=message or reason)
     if reason == "ContainerStatusUnknown":
         return Finished(lost=_disruption(status) or "its node does not know what became of it")
@@ -92,11 +92,13 @@ def _terminated(status: Object, end: Object) -> Finished:
 def _disruption(status: Object) -> str | None:
     """Return why the cluster ended the pod; None if the job itself did."""
     if status.get("reason"):
-        return _words("its pod was ended", status["reason"], status.get("message", ""))
+        return _explained("its pod was ended", status["reason"], status.get("message", ""))
     condition = _condition(status, "DisruptionTarget", "True")
     if condition is None:
         return None
-    return _words("its pod was ended", condition.get("reason", ""), condition.get("message", ""))
+    return _explained(
+        "its pod was ended", condition.get("reason", ""), condition.get("message", "")
+    )
 
 
 def _pending(status: Object) -> Pending:
@@ -104,12 +106,14 @@ def _pending(status: Object) -> Pending:
         waiting = (container.get("state") or {}).get("waiting") or {}
         reason = waiting.get("reason", "")
         if container.get("name") == JOB and reason not in ("", "ContainerCreating"):
-            why = _words("its container does not start", reason, waiting.get("message", ""))
+            why = _explained("its container does not start", reason, waiting.get("message", ""))
             return Pending(why, reason in HOPELESS, NOT_EXECUTABLE)
     condition = _condition(status, "PodScheduled", "False")
     if condition is None:
         return Pending()
-    why = _words("no node takes its pod", condition.get("reason", ""), condition.get("message", ""))
+    why = _explained(
+        "no node takes its pod", condition.get("reason", ""), condition.get("message", "")
+    )
     return Pending(why)
 
 
@@ -127,7 +131,7 @@ def latest_warning(events: Iterable[Object]) -> str:
     if not warnings:
         return ""
     newest = max(warnings, key=_moment)
-    return _words("", newest.get("reason", ""), newest.get("message", ""))
+    return _explained("", newest.get("reason", ""), newest.get("message", ""))
 
 
 def _moment(event: Object) -> str:
@@ -137,5 +141,5 @@ def _moment(event: Object) -> str:
     return next((time for time in times if time), "")
 
 
-def _words(about: str, reason: str, message: str) -> str:
+def _explained(about: str, reason: str, message: str) -> str:
     return ": ".join(part for part in (about, reason, " ".join(message.split())) if part)
