@@ -23,9 +23,12 @@ from jobauto_prefect.ledger.records import AuditEntry, Event, Job, PendingAction
 from jobauto_prefect.ledger.store import Ledger
 from jobauto_prefect.settings import Settings
 from tests.support.claims import claim_of, granted, own_run_of, report, report_of
+from tests.support.databases import both_databases
 from tests.support.definitions import PROBE
 from tests.support.processes import clean_environment
 from tests.support.secrets import secret
+
+pytestmark = both_databases
 
 HOOK = "https://hooks.acme.example/jobs"
 
@@ -227,8 +230,6 @@ import asyncio
 from jobauto_prefect.jobs.actions import run_due_actions
 from jobauto_prefect.ledger.opening import open_ledger
 from jobauto_prefect.settings import load_settings
-
-pytestmark = both_databases
 settings = load_settings()
 ledger = open_ledger(settings)
 print("ready", flush=True)

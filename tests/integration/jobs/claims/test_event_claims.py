@@ -36,9 +36,12 @@ from jobauto_prefect.ledger.records import (
 from jobauto_prefect.ledger.store import Ledger
 from jobauto_prefect.settings import Settings
 from tests.support.claims import claim_of, granted, own_run_of, refused, report
+from tests.support.databases import both_databases
 from tests.support.definitions import PROBE
 from tests.support.event_chains import Chain, make_rule, run_of
 from tests.support.secrets import SECRET
+
+pytestmark = both_databases
 
 CONTEXT = {"customer": {"name": "Novák"}, "lines": [{"price": 12.5}], "secret": "s3cret-w0rd"}
 MAPPING = {
@@ -448,8 +451,6 @@ from jobauto_prefect.ledger.events import deliveries
 from jobauto_prefect.ledger.audit.trail import SERVICE
 from jobauto_prefect.ledger.opening import open_ledger
 from jobauto_prefect.settings import Settings
-
-pytestmark = both_databases
 
 with open_ledger(Settings()).writing(SERVICE) as session:
     first = deliveries.lock_delivery(session, {event}, {rule})
