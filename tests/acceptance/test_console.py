@@ -1,15 +1,13 @@
 """The console of a running service, in a real browser."""
 
-import contextlib
 from collections.abc import Iterator
 
 import pytest
 from selenium import webdriver
-from selenium.common.exceptions import WebDriverException
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 
-from tests.support.browser import PAGE_WITHIN, chromium
+from tests.support.browser import PAGE_WITHIN, chromium, prefer, see, text_of
 from tests.support.service import Service
 from tests.support.waits import eventually
 
@@ -19,22 +17,6 @@ def browser() -> Iterator[webdriver.Chrome]:
     with chromium() as browser:
         browser.execute_cdp_cmd("Network.enable", {})
         yield browser
-
-
-def _prefer(browser: webdriver.Chrome, language: str) -> None:
-    headers = {"headers": {"Accept-Language": language}}
-    browser.execute_cdp_cmd("Network.setExtraHTTPHeaders", headers)
-
-
-def _text(browser: webdriver.Chrome) -> str:
-    with contextlib.suppress(WebDriverException):  # another page has come meanwhile
-        return browser.find_element(By.TAG_NAME, "body").text
-    return ""
-
-
-def _see(browser: webdriver.Chrome, *texts: str) -> None:
-    for text in texts:
-        eventually(lambda text=text: text in _text(browser), PAGE_WITHIN)
 
 
 def _refused_by_policy(browser: webdriver.Chrome) -> list[str]:
@@ -53,21 +35,21 @@ def test_an_operator_signs_in_looks_and_signs_out_by_keyboard_in_two_languages(
     answer = service.rest().post("/api/v1/job/", json=body).raise_for_status()
     service.job_in(answer.json()["id"], "warning")
 
-    _prefer(browser, "cs")
+    prefer(browser, "cs")
     browser.get(f"{service.url}/")
-    _see(browser, "Přihlášení")
+    see(browser, "Přihlášení")
     # The form has the focus, and asks nobody by the browser's own window.
     browser.switch_to.active_element.send_keys(login, Keys.TAB, "wrong", Keys.ENTER)
-    eventually(lambda: "Jméno nebo heslo není správné." in _text(browser), PAGE_WITHIN)
+    eventually(lambda: "Jméno nebo heslo není správné." in text_of(browser), PAGE_WITHIN)
     browser.switch_to.active_element.send_keys(password, Keys.ENTER)
     eventually(lambda: browser.title.startswith("Přehled"), PAGE_WITHIN)
     assert browser.current_url == f"{service.url}/"
-    _see(browser, "Běží", "Čeká", "Úspěšnost za dva týdny", "Odhlásit", name, login)
+    see(browser, "Běží", "Čeká", "Úspěšnost za dva týdny", "Odhlásit", name, login)
     assert browser.execute_script("return document.cookie") == ""
 
-    _prefer(browser, "en")
+    prefer(browser, "en")
     browser.refresh()
-    _see(browser, "Running", "Waiting", "Success over two weeks", "Sign out", name)
+    see(browser, "Running", "Waiting", "Success over two weeks", "Sign out", name)
     browser.find_element(By.LINK_TEXT, name).click()
     eventually(lambda: "· job " in browser.title, PAGE_WITHIN)
     browser.find_element(By.LINK_TEXT, "Start").click()
@@ -79,15 +61,15 @@ def test_an_operator_signs_in_looks_and_signs_out_by_keyboard_in_two_languages(
     eventually(lambda: browser.current_url == f"{service.url}/login.html", PAGE_WITHIN)
     assert browser.get_cookies() == []
     browser.get(f"{service.url}/")
-    _see(browser, "Sign in")
-    assert name not in _text(browser)
+    see(browser, "Sign in")
+    assert name not in text_of(browser)
 
 
 def test_a_link_of_another_site_leads_to_the_page_for_whoever_is_signed_in(
     service: Service, browser: webdriver.Chrome
 ) -> None:
     login, password = service.admin()
-    _prefer(browser, "en")
+    prefer(browser, "en")
     browser.get(f"{service.url}/login.html")
     browser.find_element(By.ID, "login").send_keys(login)
     browser.find_element(By.ID, "password").send_keys(password, Keys.ENTER)

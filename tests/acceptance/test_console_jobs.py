@@ -1,12 +1,10 @@
 """An operator finds a failed job, reads its log, retries, cancels and excuses, in a browser."""
 
-import contextlib
 from collections.abc import Iterator
 from datetime import timedelta
 
 import pytest
 from selenium import webdriver
-from selenium.common.exceptions import WebDriverException
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 
@@ -14,7 +12,7 @@ from jobauto_prefect.ledger.audit.trail import SERVICE
 from jobauto_prefect.ledger.opening import open_ledger
 from jobauto_prefect.ledger.records import Task
 from jobauto_prefect.settings import Settings
-from tests.support.browser import PAGE_WITHIN, chromium
+from tests.support.browser import PAGE_WITHIN, chromium, prefer, see
 from tests.support.service import Service
 from tests.support.waits import eventually
 
@@ -39,23 +37,6 @@ def browser(service: Service) -> Iterator[webdriver.Chrome]:
         assert not [text for text in messages if "Content Security Policy" in text]
 
 
-def _text(browser: webdriver.Chrome) -> str:
-    """What is on the page; nothing while it loads anew."""
-    with contextlib.suppress(WebDriverException):
-        return browser.find_element(By.TAG_NAME, "body").text
-    return ""
-
-
-def _prefer(browser: webdriver.Chrome, language: str) -> None:
-    headers = {"headers": {"Accept-Language": language}}
-    browser.execute_cdp_cmd("Network.setExtraHTTPHeaders", headers)
-
-
-def _see(browser: webdriver.Chrome, *texts: str) -> None:
-    for text in texts:
-        eventually(lambda text=text: text in _text(browser), PAGE_WITHIN)
-
-
 def _press(browser: webdriver.Chrome, label: str) -> None:
     browser.find_element(By.XPATH, f"//button[normalize-space()='{label}']").click()
 
@@ -76,7 +57,7 @@ def _template_id(service: Service, name: str) -> int:
 def test_a_failed_job_is_found_read_and_run_again_and_that_is_cancelled(
     service: Service, browser: webdriver.Chrome
 ) -> None:
-    _prefer(browser, "en")
+    prefer(browser, "en")
     browser.execute_cdp_cmd("Page.addScriptToEvaluateOnNewDocument", {"source": HASTEN})
     browser.get(f"{service.url}/")
     browser.execute_script("window.isTheFirst = true")
@@ -87,7 +68,7 @@ def test_a_failed_job_is_found_read_and_run_again_and_that_is_cancelled(
     browser.find_element(By.XPATH, "//a[b][span='Failed']").click()
     eventually(lambda: "/console/jobs?" in browser.current_url, PAGE_WITHIN)
     browser.find_element(By.LINK_TEXT, "Probe that fails").click()
-    _see(browser, "failed", "Acme Ltd.", "exit code 42 (error)", "somebody, at the command line")
+    see(browser, "failed", "Acme Ltd.", "exit code 42 (error)", "somebody, at the command line")
     browser.find_element(By.ID, "find").send_keys("a", Keys.ENTER)
     eventually(lambda: browser.find_elements(By.TAG_NAME, "mark"), PAGE_WITHIN)
 
@@ -95,12 +76,12 @@ def test_a_failed_job_is_found_read_and_run_again_and_that_is_cancelled(
     job = service.rest().post("/api/v1/job/", json=body).raise_for_status().json()["id"]
     browser.get(f"{service.url}/console/jobs/{job}")
     # The page follows by itself: from waiting to running, and its log line by line.
-    _see(browser, "running", "waiting 4713 s")
+    see(browser, "running", "waiting 4713 s")
     browser.find_element(By.XPATH, "//summary[normalize-space()='Cancel…']").click()
     browser.find_element(By.ID, "reason").send_keys("it sleeps", Keys.ENTER)
-    _see(browser, "cancelled", "it sleeps", "Run again")
+    see(browser, "cancelled", "it sleeps", "Run again")
     _press(browser, "Run again")
-    _see(browser, "This job was created to try again.", "attempt 2")
+    see(browser, "This job was created to try again.", "attempt 2")
     again = int(browser.current_url.rpartition("/")[2].partition("?")[0])
     assert again != job
     service.rest().post(f"/api/v1/job/{again}", json={"state": "cancelled"})
@@ -124,12 +105,12 @@ def test_yesterdays_missed_window_is_excused_in_czech(
         session.flush()
         task_id = task.id
     ledger.close()
-    _prefer(browser, "cs")
+    prefer(browser, "cs")
     browser.get(f"{service.url}/console/tasks/calendar?month={start:%Y-%m}")
-    _see(browser, "Kalendář oken")
+    see(browser, "Kalendář oken")
     browser.find_element(By.PARTIAL_LINK_TEXT, "zmeškáno").click()
-    _see(browser, "no worker was there")
+    see(browser, "no worker was there")
     browser.get(f"{service.url}/console/tasks/{task_id}")
     browser.find_element(By.XPATH, "//summary[normalize-space()='Omluvit…']").click()
     browser.find_element(By.ID, "why").send_keys("byl svátek", Keys.ENTER)
-    _see(browser, "Okno bylo omluveno.", "zmeškáno, omluveno", "byl svátek")
+    see(browser, "Okno bylo omluveno.", "zmeškáno, omluveno", "byl svátek")

@@ -190,3 +190,22 @@ class RunForm:
 
         self.submit()
         eventually(taken, PAGE_WITHIN)
+
+
+def prefer(browser: webdriver.Chrome, language: str) -> None:
+    """Ask for pages in a language from now on."""
+    headers = {"headers": {"Accept-Language": language}}
+    browser.execute_cdp_cmd("Network.setExtraHTTPHeaders", headers)
+
+
+def text_of(browser: webdriver.Chrome) -> str:
+    """What is on the page; nothing while another one comes."""
+    with contextlib.suppress(WebDriverException):
+        return browser.find_element(By.TAG_NAME, "body").text
+    return ""
+
+
+def see(browser: webdriver.Chrome, *texts: str) -> None:
+    """Wait until the page has all of these."""
+    for text in texts:
+        eventually(lambda text=text: text in text_of(browser), PAGE_WITHIN)
