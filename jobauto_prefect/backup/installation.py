@@ -3,7 +3,6 @@
 import os
 from collections.abc import Mapping
 from importlib import metadata
-from pathlib import Path
 from typing import Any
 
 from pydantic import SecretStr
@@ -48,7 +47,8 @@ def differing_settings(backup: Mapping[str, Any], settings: Settings) -> dict[st
 
 def read_settings_files() -> dict[str, str]:
     """Return the files with settings that there are, by their names."""
-    return {file.name: file.read_text() for file in config_files() if _is_readable(file)}
+    files = (file for file in config_files() if file.is_file() and os.access(file, os.R_OK))
+    return {file.name: file.read_text() for file in files}
 
 
 def service_environment() -> dict[str, str]:
@@ -63,7 +63,3 @@ def service_environment() -> dict[str, str]:
 def versions() -> tuple[str, str]:
     """Return the versions of this program and of Prefect."""
     return metadata.version("jobauto-prefect"), metadata.version("prefect")
-
-
-def _is_readable(file: Path) -> bool:
-    return file.is_file() and os.access(file, os.R_OK)

@@ -126,9 +126,10 @@ def dump(url: str, target: Path) -> str:
     """
     path, version = program("pg_dump", major_of(url))
     options = ["--format=custom", "--no-password", "--lock-wait-timeout=60000"]
+    variables = {VARIABLES[name]: value for name, value in parameters(url).items()}
     done = subprocess.run(
         [path, *options, f"--file={target}"],
-        env=_environment(url),
+        env={**os.environ, **variables},
         capture_output=True,
         text=True,
         check=False,
@@ -146,11 +147,6 @@ def restorer(url: str, made_by: str) -> str:
     """
     needed = max(major_of(url), int(made_by.removeprefix("pg_dump ")))
     return program("pg_restore", needed)[0]
-
-
-def _environment(url: str) -> dict[str, str]:
-    variables = {VARIABLES[name]: value for name, value in parameters(url).items()}
-    return {**os.environ, **variables}
 
 
 def one_line(text: str) -> str:

@@ -111,7 +111,10 @@ def restore_backup(
             ledger.close()
         mark.is_binding = True
         for name, database in staged.items():
-            _put(database, targets[name])
+            if database.kind == SQLITE:
+                target = targets[name].file
+                make_folder(target.parent)
+                shutil.move(database.file, target)
         files = put_files(settings, backup, mark.staging)
         make_folder(settings.key_path.parent)
         shutil.move(key, settings.key_path)
@@ -231,12 +234,6 @@ def _staged(database: Database, staging: Path) -> Database:
     if database.kind == POSTGRESQL:
         return database
     return replace(database, url=f"sqlite:///{staging / database.member}")
-
-
-def _put(staged: Database, target: Database) -> None:
-    if staged.kind == SQLITE:
-        make_folder(target.file.parent)
-        shutil.move(staged.file, target.file)
 
 
 def _open(settings: Settings, database: Database, key: Path) -> Ledger:

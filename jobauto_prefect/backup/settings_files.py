@@ -88,12 +88,7 @@ def _hindrance(backup: Backup) -> str | None:
         return None
     if target.parent.is_dir() and not os.access(target.parent, os.W_OK):
         return f"{target.parent} can't be written"
-    named = _places_in(content)
-    return f"it names {', '.join(named)}" if named else None
-
-
-def _places_in(content: str) -> list[str]:
-    """Return the variables of a file that say where an installation is."""
     places = {f"JOBAUTO_{name.upper()}" for name in PLACES}
     variables = dotenv_values(stream=StringIO(content))
-    return sorted(name for name in variables if name in places or name.startswith("DB_"))
+    named = sorted(name for name in variables if name in places or name.startswith("DB_"))
+    return f"it names {', '.join(named)}" if named else None

@@ -91,13 +91,13 @@ class EnvironmentNames:
             if unsafe_reason(name):
                 yield _unsafe(name, member)
             else:
-                hint = did_you_mean(name, [*self.declared, *self.extra]) or self._known()
+                known = [*self.declared, *self.extra]
+                there_are = (
+                    f"; there are {', '.join(known)}" if known else "; it declares none at all"
+                )
+                hint = did_you_mean(name, known) or there_are
                 message = f"the application declares no {quote(name)}{hint}"
                 yield Fault(child(member, name), "undeclared", message)
-
-    def _known(self) -> str:
-        names = ", ".join([*self.declared, *self.extra])
-        return f"; there are {names}" if names else "; it declares none at all"
 
 
 def unsafe_faults(names: Iterable[str], member: str) -> Iterator[Fault]:

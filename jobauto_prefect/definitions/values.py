@@ -38,13 +38,10 @@ def to_text(value: Any) -> str:
         return value
     if value is None:
         return ""
-    if isinstance(value, float) and not isinstance(value, Numeral) and _is_whole(value):
+    is_plain = isinstance(value, float) and not isinstance(value, Numeral)
+    if is_plain and value.is_integer() and abs(value) <= EXACT:
         value = int(value)
     return json.dumps(value) if isinstance(value, int) else write_exact(value)
-
-
-def _is_whole(value: float) -> bool:
-    return value.is_integer() and abs(value) <= EXACT
 
 
 def coerce(variable: Variable, raw: Any) -> Any:

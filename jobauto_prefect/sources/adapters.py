@@ -112,7 +112,7 @@ class Adapter:
 
     def __enter__(self) -> Self:
         with self._translate_errors():
-            engine = _engine(self._target, self._rules, self._limits)
+            engine = ENGINES[self._target.kind](self._target, self._rules, self._limits)
             self._stack.callback(engine.dispose)
             self._connection: Connection = self._stack.enter_context(engine.connect())
             self._table = self._describe_table()
@@ -325,10 +325,6 @@ def _shown(value: Any) -> str:
     """Return what can't be kept as text that can."""
     text = str(value).encode(errors="surrogateescape").decode(errors="backslashreplace")
     return storable_text(text)
-
-
-def _engine(target: Target, rules: TargetRules, limits: TimeLimits) -> Engine:
-    return ENGINES[target.kind](target, rules, limits)
 
 
 def _mysql(target: Target, rules: TargetRules, limits: TimeLimits) -> Engine:

@@ -113,7 +113,10 @@ class Poller:
         reading = _Reading(self._ledger, self._settings, self._me)
         error = None
         try:
-            reading.to_the_end(self._begin(source_id))
+            with self._ledger.writing(SERVICE) as session:
+                _lock(session, source_id, self._me)
+                source = get_record(session, EventSource, source_id)
+            reading.to_the_end(source)
         except Locked:
             return 0
         except JobautoError as failed:
@@ -125,11 +128,6 @@ class Poller:
         with contextlib.suppress(JobautoError):
             self._end(source_id, error)
         return reading.new
-
-    def _begin(self, source_id: int) -> EventSource:
-        with self._ledger.writing(SERVICE) as session:
-            _lock(session, source_id, self._me)
-            return get_record(session, EventSource, source_id)
 
     def _end(self, source_id: int, error: str | None) -> None:
         with self._ledger.writing(SERVICE) as session:

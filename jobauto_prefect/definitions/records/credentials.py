@@ -88,7 +88,8 @@ def value_faults(fields: Fields, given: Mapping[str, Any]) -> Iterator[Fault]:
 def _faults_of(field: Field, at: str, text: str) -> Iterator[Fault]:
     """Yield a field's errors, which never repeat the value: it may be secret."""
     name, choices = field["keyword"], _choices(field.get("options"))
-    variable = _variable(field)
+    type_ = "password" if is_secret(field) else field.get("type", "string")
+    variable = Variable(key=name, type=VariableType(type_))
     if not is_storable(text):
         yield Fault(
             at,
@@ -101,11 +102,6 @@ def _faults_of(field: Field, at: str, text: str) -> Iterator[Fault]:
         yield Fault(at, "enum", f"{name} must be one of {', '.join(choices)}")
     elif not fits(variable, coerce(variable, text)):
         yield Fault(at, "type", f"{name} must be of type {field.get('type', 'string')}")
-
-
-def _variable(field: Field) -> Variable:
-    name = "password" if is_secret(field) else field.get("type", "string")
-    return Variable(key=field["keyword"], type=VariableType(name))
 
 
 def _choices(options: Any) -> list[str]:
