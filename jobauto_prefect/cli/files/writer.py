@@ -71,7 +71,8 @@ def _select_of_companies(index: "RecordIndex", slugs: set[str]) -> dict[str, dic
             number
             for referrer, records in chosen.items()
             for reference in KINDS[referrer].references
-            if reference.many and reference.kind == kind and kind == "calendar"
+            # What nobody owns goes along with what names it: calendars.
+            if reference.many and reference.kind == kind and not KINDS[kind].owner
             for record in records.values()
             for named in FILES[referrer].listed(reference, record)
             for number in index.find_named(named)
@@ -79,17 +80,9 @@ def _select_of_companies(index: "RecordIndex", slugs: set[str]) -> dict[str, dic
         chosen[kind] = {
             number: record
             for number, record in index.records[kind].items()
-            if number in needed | listed or _owner_slug(kind, record) in slugs
+            if number in needed | listed or FILES[kind].company(record) in slugs
         }
     return {kind: chosen[kind] for kind in FILE_KINDS}
-
-
-def _owner_slug(kind: str, record: Record) -> str | None:
-    """Return the slug of the company a record belongs to; None: it is shared."""
-    if kind == "eventrule":
-        return str(record["runtemplate"]).partition("/")[0]
-    slug: str | None = record.get("slug" if kind == "company" else "company")
-    return slug
 
 
 async def write_records(
@@ -100,13 +93,13 @@ async def write_records(
     listed: dict[str, list[str]] = {}
     for kind, records in chosen.items():
         for record in records.values():
-            if kind == "app" and apart:
-                source = await client.get_raw(f"/app/{record['id']}/definition.json")
-                files[_app_file(record, files)] = _add_owner(source, record)
-                continue
             if kind == "app":
                 source = await client.get_raw(f"/app/{record['id']}/definition.json")
-                text = _dump_yaml(json.loads(_add_owner(source, record).decode("utf-8-sig")), "")
+                definition = _add_owner(source, record)
+                if apart:
+                    files[_app_file(record, files)] = definition
+                    continue
+                text = _dump_yaml(json.loads(definition.decode("utf-8-sig")), "")
             else:
                 text = _write_record(index, kind, record)
             listed.setdefault(_file_of(kind, record) if apart else "records.yaml", []).append(text)
@@ -139,7 +132,9 @@ def _file_name(title: str) -> str:
 
 
 def _file_of(kind: str, record: Record) -> str:
-    company = _owner_slug(kind, record)
+    from jobauto_prefect.facade.apply.record_kinds import FILES
+
+    company = FILES[kind].company(record)
     if company is not None:
         return f"companies/{company}.yaml"
     return "shared.yaml" if kind in SHARED else "sources.yaml"
