@@ -138,8 +138,9 @@ async def test_a_socket_ends_with_the_right_to_open_it(
 
 
 async def test_one_user_opens_so_many_sockets_and_others_theirs(
-    facade_settings: Settings, ledger: Ledger
+    facade_settings: Settings, ledger: Ledger, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(sockets, "STREAM_CHECK_SECONDS", 60)  # not a thousand checks a second
     gateway = create_middleware(facade_settings, ledger, quiet, "door:secret")
     mine, other = (user_token(ledger, login, ["admin"]) for login in ("eva", "ben"))
     async with asyncio.timeout(60):
