@@ -17,10 +17,10 @@ from pydantic import Field
 from sqlalchemy import text
 from sqlalchemy.orm import Mapped, mapped_column
 
-from jobauto_prefect.definitions import kinds
-from jobauto_prefect.definitions.kinds import Kind
+from jobauto_prefect import kinds
 from jobauto_prefect.facade.answers import Timed
 from jobauto_prefect.facade.kinds import topics
+from jobauto_prefect.kinds import Kind
 from jobauto_prefect.ledger import records
 from jobauto_prefect.ledger.audit.trail import SERVICE
 from jobauto_prefect.ledger.base import Base

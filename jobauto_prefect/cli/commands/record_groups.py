@@ -16,7 +16,7 @@ from jobauto_prefect.cli.output.terminal import error_console, print_json, print
 from jobauto_prefect.cli.records import tables
 from jobauto_prefect.cli.records.lists import ListedKind, add_list
 from jobauto_prefect.cli.records.lookup import find_id
-from jobauto_prefect.definitions.kinds import KINDS, Kind
+from jobauto_prefect.kinds import KINDS, Kind
 from jobauto_prefect.wording import escape_controls
 
 if TYPE_CHECKING:

@@ -95,7 +95,7 @@ def _change_topics(
     topic: str, named: list[tuple[str, str]], change: Change, as_json: bool, url: str | None
 ) -> None:
     from jobauto_prefect.cli.connection.client import Client, call_facade
-    from jobauto_prefect.definitions.kinds import KINDS
+    from jobauto_prefect.kinds import KINDS
 
     async def work(client: Client) -> list[Any]:
         written = [await _change_record(client, topic, kind, word, change) for kind, word in named]

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 from jobauto_prefect.cli.files.reader import read_content, unreadable_fault
 from jobauto_prefect.cli.output.errors import format_faults
 from jobauto_prefect.cli.output.terminal import STYLES, console, print_line
-from jobauto_prefect.definitions.kinds import KINDS
 from jobauto_prefect.errors import Fault
 from jobauto_prefect.facade.apply.documents import Document, check_document, read_documents
+from jobauto_prefect.kinds import KINDS
 from jobauto_prefect.wording import escape_controls, pluralize
 
 if TYPE_CHECKING:

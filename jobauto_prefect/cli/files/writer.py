@@ -55,8 +55,8 @@ def _select_of_companies(index: "RecordIndex", slugs: set[str]) -> dict[str, dic
 
     Those are applications, credential types, calendars and sources.
     """
-    from jobauto_prefect.definitions.kinds import FILE_KINDS, KINDS
     from jobauto_prefect.facade.apply.record_kinds import FILES
+    from jobauto_prefect.kinds import FILE_KINDS, KINDS
 
     chosen: dict[str, dict[int, Record]] = {}
     for kind in reversed(list(FILE_KINDS)):  # what refers comes before what is referred to
@@ -157,9 +157,9 @@ def file_content(
     index: "RecordIndex", kind: str, record: Record
 ) -> tuple[dict[str, Any], list[str]]:
     """Convert a record to what a file says of it; return the names of its secret values, too."""
-    from jobauto_prefect.definitions.kinds import KINDS
     from jobauto_prefect.definitions.validation.record_files import record_schema
     from jobauto_prefect.definitions.values import MASK
+    from jobauto_prefect.kinds import KINDS
 
     schema, values = record_schema(kind), KINDS[kind].values
     content: dict[str, Any] = {"kind": kind}

@@ -10,7 +10,7 @@ from jobauto_prefect.cli.output.terminal import (
     print_json,
     print_line,
 )
-from jobauto_prefect.definitions.kinds import KINDS
+from jobauto_prefect.kinds import KINDS
 from jobauto_prefect.wording import escape_controls, pluralize
 
 Plan = Mapping[str, Any]

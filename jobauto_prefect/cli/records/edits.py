@@ -21,10 +21,10 @@ from jobauto_prefect.cli.records.lookup import (
     find_named,
     path_of,
 )
-from jobauto_prefect.definitions.kinds import KINDS
 from jobauto_prefect.definitions.validation.record_files import check_record, record_schema
 from jobauto_prefect.errors import Conflict, InvalidInput, NotFound, RecordExists
 from jobauto_prefect.facade.apply.record_kinds import MODES, to_field_actions
+from jobauto_prefect.kinds import KINDS
 from jobauto_prefect.wording import escape_controls, pluralize
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ import typer
 from jobauto_prefect.cli.options import Columns, Json, Lang, Limit, Url
 from jobauto_prefect.cli.output.terminal import format_time, print_hint, print_json, print_table
 from jobauto_prefect.cli.records.lookup import find_id
-from jobauto_prefect.definitions.kinds import Kind
+from jobauto_prefect.kinds import Kind
 
 if TYPE_CHECKING:
     from jobauto_prefect.cli.connection.client import Client

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-from jobauto_prefect.definitions.kinds import FILE_KINDS, KINDS
 from jobauto_prefect.errors import Conflict, Fault, InvalidInput, NotFound
+from jobauto_prefect.kinds import FILE_KINDS, KINDS
 
 if TYPE_CHECKING:
     from jobauto_prefect.cli.connection.client import Client

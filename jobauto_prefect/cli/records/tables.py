@@ -14,7 +14,7 @@ from jobauto_prefect.cli.records.lists import (
     template_column,
     time_column,
 )
-from jobauto_prefect.definitions.kinds import KINDS
+from jobauto_prefect.kinds import KINDS
 
 COMPANY = Filter("company_id", "Only of this company.", "SLUG", kind="company")
 TEMPLATE = Filter("runtemplate_id", "Only of this run template.", "TEMPLATE", kind="runtemplate")

@@ -6,11 +6,11 @@ from importlib import resources
 from typing import TYPE_CHECKING, Any
 
 from jobauto_prefect.definitions.formats import is_uuid
-from jobauto_prefect.definitions.kinds import FILE_KINDS
 from jobauto_prefect.definitions.records.names import name_faults
 from jobauto_prefect.definitions.storable import unstorable
 from jobauto_prefect.definitions.validation.messages import explain_error
 from jobauto_prefect.errors import Fault
+from jobauto_prefect.kinds import FILE_KINDS
 
 if TYPE_CHECKING:
     from jsonschema.protocols import Validator

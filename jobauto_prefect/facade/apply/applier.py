@@ -8,7 +8,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from jobauto_prefect.definitions.kinds import FILE_KINDS
 from jobauto_prefect.definitions.validation.record_files import record_schema
 from jobauto_prefect.errors import Contended, Fault, JobautoError, NotReady, Unavailable
 from jobauto_prefect.facade.apply.contents import Contents
@@ -21,6 +20,7 @@ from jobauto_prefect.facade.apply.visible_records import VisibleRecords, load_vi
 from jobauto_prefect.facade.apply.writer import Pages, WriteOutcome, Writer, try_each, write_all
 from jobauto_prefect.facade.auth.identity import Identity
 from jobauto_prefect.facade.service import Service
+from jobauto_prefect.kinds import FILE_KINDS
 from jobauto_prefect.ledger import locks
 
 TRIES = 3

@@ -8,7 +8,6 @@ from fastapi import APIRouter, Request, Response
 from pydantic import Field, StringConstraints, WithJsonSchema
 
 from jobauto_prefect import errors
-from jobauto_prefect.definitions.kinds import FILE_KINDS
 from jobauto_prefect.engine.sync.deployment_drift import find_drift
 from jobauto_prefect.errors import Forbidden, Unavailable
 from jobauto_prefect.facade.answers import Answer, Difference, ErrorSummary, Fault
@@ -19,6 +18,7 @@ from jobauto_prefect.facade.http.responses import format_of, respond_plain
 from jobauto_prefect.facade.kinds.registry import BY_ITEM
 from jobauto_prefect.facade.service import CurrentService, Service
 from jobauto_prefect.facade.writes.base import NO_NUL, Labels
+from jobauto_prefect.kinds import FILE_KINDS
 
 if TYPE_CHECKING:  # loaded when files come: most commands bring none
     from jobauto_prefect.facade.apply.applier import Plan

@@ -7,11 +7,11 @@ from graphlib import CycleError, TopologicalSorter
 from typing import Any, TypeVar
 
 from jobauto_prefect.definitions import to_text
-from jobauto_prefect.definitions.kinds import FILE_KINDS, KINDS
 from jobauto_prefect.errors import Fault, InvalidInput
 from jobauto_prefect.facade.apply.documents import Document
 from jobauto_prefect.facade.apply.record_index import RecordIndex
 from jobauto_prefect.facade.apply.record_kinds import APPS, FILES, NOT_MEMBERS, Named, Record, Word
+from jobauto_prefect.kinds import FILE_KINDS, KINDS
 
 T = TypeVar("T")
 Fields = Mapping[str, tuple[Any, Any]]

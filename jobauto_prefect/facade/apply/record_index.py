@@ -5,7 +5,6 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from jobauto_prefect.definitions.kinds import FILE_KINDS
 from jobauto_prefect.facade.apply.record_kinds import (
     FILES,
     MODES,
@@ -15,6 +14,7 @@ from jobauto_prefect.facade.apply.record_kinds import (
     Word,
     to_file_actions,
 )
+from jobauto_prefect.kinds import FILE_KINDS
 
 
 class RecordIndex:

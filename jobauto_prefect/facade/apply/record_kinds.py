@@ -4,9 +4,9 @@ import re
 from collections.abc import Callable, Hashable, Iterator, Mapping
 from typing import Any, NamedTuple
 
-from jobauto_prefect.definitions.kinds import FILE_KINDS, Kind, Reference
 from jobauto_prefect.definitions.records.actions import Action, ActionMode
 from jobauto_prefect.definitions.validation.record_files import record_schema
+from jobauto_prefect.kinds import FILE_KINDS, Kind, Reference
 
 Record = Mapping[str, Any]
 Titles = Mapping[str, Mapping[int, str]]

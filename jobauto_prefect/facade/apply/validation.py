@@ -6,7 +6,6 @@ from typing import Any
 
 from jobauto_prefect.compiler import schedule_faults, zone_of
 from jobauto_prefect.definitions import Definition, parse, to_text
-from jobauto_prefect.definitions.kinds import FILE_KINDS
 from jobauto_prefect.definitions.records.credentials import (
     addresses,
     missing_fields,
@@ -22,6 +21,7 @@ from jobauto_prefect.facade.apply.record_index import RecordIndex
 from jobauto_prefect.facade.apply.record_kinds import APPS, FILES, Key, Named, Record, Word
 from jobauto_prefect.facade.apply.refusals import Refusals
 from jobauto_prefect.facade.http.errors import MOST_TOLD
+from jobauto_prefect.kinds import FILE_KINDS
 from jobauto_prefect.wording import pluralize
 
 

@@ -3,11 +3,11 @@
 from dataclasses import dataclass
 from typing import Any
 
-from jobauto_prefect.definitions.kinds import FILE_KINDS
 from jobauto_prefect.facade.apply.record_index import RecordIndex
 from jobauto_prefect.facade.apply.record_kinds import Record
 from jobauto_prefect.facade.auth.identity import Identity
 from jobauto_prefect.facade.kinds.registry import BY_ITEM
+from jobauto_prefect.kinds import FILE_KINDS
 from jobauto_prefect.ledger.queries import lists
 from jobauto_prefect.ledger.queries.lists import Selection
 from jobauto_prefect.ledger.store import Ledger

@@ -8,7 +8,6 @@ from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import Any
 
-from jobauto_prefect.definitions.kinds import FILE_KINDS
 from jobauto_prefect.errors import Fault, Forbidden, JobautoError, NotReady, Unavailable
 from jobauto_prefect.facade.apply.documents import Document
 from jobauto_prefect.facade.apply.plans import Change
@@ -30,6 +29,7 @@ from jobauto_prefect.facade.resources.natural_keys import resolve_names
 from jobauto_prefect.facade.service import Service
 from jobauto_prefect.facade.writes.base import WriteRequest, WriteResult
 from jobauto_prefect.jobs.windows.tasks import deactivate
+from jobauto_prefect.kinds import FILE_KINDS
 from jobauto_prefect.ledger import locks
 from jobauto_prefect.ledger.access.ownership import company_of
 from jobauto_prefect.ledger.audit.trail import WritingSession

@@ -2,7 +2,7 @@
 
 from functools import lru_cache
 
-from jobauto_prefect.definitions.kinds import KINDS, Kind
+from jobauto_prefect.kinds import KINDS, Kind
 
 _ALIASES = {
     "launched_by": "user",

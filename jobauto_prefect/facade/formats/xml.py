@@ -5,9 +5,9 @@ from collections.abc import Iterator
 from typing import Any
 from xml.etree import ElementTree as ET
 
-from jobauto_prefect.definitions.kinds import KINDS
 from jobauto_prefect.facade.formats.json_yaml import list_records, to_plain
 from jobauto_prefect.facade.formats.view import View
+from jobauto_prefect.kinds import KINDS
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*", re.ASCII)
 _UNFIT_NAME = re.compile(r"[^A-Za-z0-9_.-]", re.ASCII)

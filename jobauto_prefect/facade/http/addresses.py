@@ -9,8 +9,8 @@ from urllib.parse import unquote
 from fastapi import Request
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from jobauto_prefect.definitions.kinds import KINDS
 from jobauto_prefect.facade.http.dialect import OWN, Dialect
+from jobauto_prefect.kinds import KINDS
 
 CONTRACT = "/api/v1"
 """Where the routes are."""

@@ -10,10 +10,10 @@ from typing import Annotated, Any
 from fastapi import Depends, Header, Path, Query, params
 from pydantic import WithJsonSchema
 
-from jobauto_prefect.definitions.kinds import Kind
 from jobauto_prefect.facade.formats import FORMATS
 from jobauto_prefect.facade.http.field_types import READ_INTEGER
 from jobauto_prefect.facade.http.idempotency import HEADER
+from jobauto_prefect.kinds import Kind
 from jobauto_prefect.ledger.base import BIGGEST_ID
 
 Json = dict[str, Any]

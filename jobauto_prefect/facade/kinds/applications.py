@@ -17,7 +17,6 @@ from jobauto_prefect.definitions import (
     validate,
     version_numbers,
 )
-from jobauto_prefect.definitions.kinds import KINDS
 from jobauto_prefect.definitions.records.names import name_faults
 from jobauto_prefect.errors import Conflict, Fault, InvalidDefinition
 from jobauto_prefect.facade.answers import (
@@ -53,6 +52,7 @@ from jobauto_prefect.facade.writes.ownership import (
 from jobauto_prefect.jobs.claims.approval import approve_definition, unapproved_in_definition
 from jobauto_prefect.jobs.claims.credentials import unknown_requirements
 from jobauto_prefect.jobs.windows.due_windows import keep_windows
+from jobauto_prefect.kinds import KINDS
 from jobauto_prefect.ledger.outbox import OutboxKind, enqueue
 from jobauto_prefect.ledger.queries.applications import app_with_uuid, apps_named, versions_of
 from jobauto_prefect.ledger.queries.companies import all_companies

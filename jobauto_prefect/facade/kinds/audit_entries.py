@@ -4,11 +4,11 @@ from typing import Any, Literal, get_args
 
 from pydantic import Field
 
-from jobauto_prefect.definitions.kinds import KINDS
 from jobauto_prefect.facade.answers import JsonObject, Record, serialize_fields
 from jobauto_prefect.facade.gateway.routes import AUDITED_KINDS
 from jobauto_prefect.facade.http.field_types import parse_int
 from jobauto_prefect.facade.kinds.resource import Filter, Resource, choice, period, reference
+from jobauto_prefect.kinds import KINDS
 from jobauto_prefect.ledger import records
 from jobauto_prefect.settings import Settings
 

@@ -8,7 +8,6 @@ from pydantic import ConfigDict, Field, StringConstraints
 
 from jobauto_prefect.compiler.scheduling.calendars import countries
 from jobauto_prefect.compiler.scheduling.schedule import zone_of
-from jobauto_prefect.definitions.kinds import KINDS
 from jobauto_prefect.errors import Fault, InvalidInput
 from jobauto_prefect.facade.answers import JsonObject, Labelled, serialize_fields
 from jobauto_prefect.facade.http.field_types import Boolean, parse_text
@@ -28,6 +27,7 @@ from jobauto_prefect.facade.writes.base import (
 )
 from jobauto_prefect.jobs.windows.closed_time import calendar_plan
 from jobauto_prefect.jobs.windows.due_windows import recheck_closed_time
+from jobauto_prefect.kinds import KINDS
 from jobauto_prefect.ledger import records
 from jobauto_prefect.ledger.jobs import windows
 from jobauto_prefect.ledger.queries.calendars import (

@@ -8,7 +8,6 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import Field
 
 from jobauto_prefect.compiler.scheduling.schedule import zone_of
-from jobauto_prefect.definitions.kinds import KINDS
 from jobauto_prefect.definitions.records.slugs import append_number, code_of, slug_of
 from jobauto_prefect.definitions.records.value_rules import ValueRules
 from jobauto_prefect.errors import Forbidden
@@ -46,6 +45,7 @@ from jobauto_prefect.facade.writes.notices import (
 )
 from jobauto_prefect.facade.writes.retention import CompanyRetentionBody, authorize_retention
 from jobauto_prefect.jobs.windows.due_windows import keep_windows
+from jobauto_prefect.kinds import KINDS
 from jobauto_prefect.ledger import records
 from jobauto_prefect.ledger.outbox import OutboxKind, enqueue
 from jobauto_prefect.ledger.queries.applications import apps_usable_by

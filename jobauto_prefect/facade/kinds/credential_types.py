@@ -8,7 +8,6 @@ from pydantic import Field, StringConstraints
 from jobauto_prefect.compiler.blocks import block_type_slug
 from jobauto_prefect.definitions import pick_text
 from jobauto_prefect.definitions.environment_names import unsafe_reason
-from jobauto_prefect.definitions.kinds import KINDS
 from jobauto_prefect.definitions.records.credentials import secret_keywords
 from jobauto_prefect.errors import Fault, InvalidInput
 from jobauto_prefect.facade.answers import (
@@ -47,6 +46,7 @@ from jobauto_prefect.facade.writes.ownership import (
     select_named,
 )
 from jobauto_prefect.facade.writes.secret_destinations import Destination, destination_of
+from jobauto_prefect.kinds import KINDS
 from jobauto_prefect.ledger import records
 from jobauto_prefect.ledger.outbox import OutboxKind, enqueue
 from jobauto_prefect.ledger.queries.credentials import (

@@ -6,7 +6,6 @@ from typing import Annotated, Any, ClassVar
 from pydantic import Field
 
 from jobauto_prefect.definitions import to_text
-from jobauto_prefect.definitions.kinds import KINDS
 from jobauto_prefect.definitions.records.credentials import (
     field_defaults,
     missing_fields,
@@ -44,6 +43,7 @@ from jobauto_prefect.facade.writes.secret_destinations import (
     destination_of,
     resubmission_fault,
 )
+from jobauto_prefect.kinds import KINDS
 from jobauto_prefect.ledger import records
 from jobauto_prefect.ledger.audit.trail import WritingSession
 from jobauto_prefect.ledger.outbox import OutboxKind, enqueue

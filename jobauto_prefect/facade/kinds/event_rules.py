@@ -6,7 +6,6 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import Field, WithJsonSchema, field_validator
 from pydantic.json_schema import JsonSchemaValue
 
-from jobauto_prefect.definitions.kinds import KINDS
 from jobauto_prefect.errors import Forbidden
 from jobauto_prefect.facade.answers import JsonObject, Labelled, prefect_link, serialize_fields
 from jobauto_prefect.facade.http.field_types import READ_INTEGER, SIGNED, Boolean, OrText
@@ -24,6 +23,7 @@ from jobauto_prefect.facade.writes.base import (
     require_fields,
 )
 from jobauto_prefect.facade.writes.rule_checks import check_rule
+from jobauto_prefect.kinds import KINDS
 from jobauto_prefect.ledger import records
 from jobauto_prefect.ledger.outbox import OutboxKind, enqueue
 from jobauto_prefect.ledger.records import RunTemplate

@@ -7,7 +7,6 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import Field, WithJsonSchema, field_validator
 from pydantic.json_schema import JsonSchemaValue
 
-from jobauto_prefect.definitions.kinds import KINDS
 from jobauto_prefect.definitions.records.source_addresses import (
     ADDRESS_FIELDS,
     USUAL_PORTS,
@@ -32,6 +31,7 @@ from jobauto_prefect.facade.writes.base import (
     resolve_company,
 )
 from jobauto_prefect.facade.writes.secret_destinations import resubmission_fault
+from jobauto_prefect.kinds import KINDS
 from jobauto_prefect.ledger import records
 from jobauto_prefect.ledger.base import BIGGEST_ID
 from jobauto_prefect.ledger.queries.events import sources_named

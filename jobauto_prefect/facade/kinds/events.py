@@ -6,11 +6,11 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from jobauto_prefect.definitions.kinds import KINDS
 from jobauto_prefect.definitions.records.actions import Action
 from jobauto_prefect.facade.answers import Answer, JsonObject, Record, serialize_fields
 from jobauto_prefect.facade.http.field_types import parse_text
 from jobauto_prefect.facade.kinds.resource import Filter, Resource, choice, period, reference
+from jobauto_prefect.kinds import KINDS
 from jobauto_prefect.ledger import records
 from jobauto_prefect.ledger.events import deliveries, pending_actions
 from jobauto_prefect.ledger.events.deliveries import EventKind

@@ -9,7 +9,6 @@ from pydantic.json_schema import JsonSchemaValue
 
 from jobauto_prefect.definitions import EVENT_VARIABLES
 from jobauto_prefect.definitions.environment_names import EnvironmentNames
-from jobauto_prefect.definitions.kinds import KINDS
 from jobauto_prefect.definitions.records.value_rules import ValueRules
 from jobauto_prefect.errors import Conflict, Fault, InvalidInput
 from jobauto_prefect.facade import answers
@@ -43,6 +42,7 @@ from jobauto_prefect.facade.writes.executors import ExecutorName, require_allowe
 from jobauto_prefect.jobs import waits
 from jobauto_prefect.jobs.outcome.cancellation import cancel
 from jobauto_prefect.jobs.outcome.retry import inherit_values
+from jobauto_prefect.kinds import KINDS
 from jobauto_prefect.ledger import records
 from jobauto_prefect.ledger.jobs import attempts
 from jobauto_prefect.ledger.jobs.attempts import inactive_reason

@@ -4,7 +4,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from jobauto_prefect.definitions.kinds import KINDS, Kind
 from jobauto_prefect.facade.answers import JsonObject, Record
 from jobauto_prefect.facade.http.field_types import (
     SCHEMAS,
@@ -19,6 +18,7 @@ from jobauto_prefect.facade.http.field_types import (
 from jobauto_prefect.facade.http.parameters import Json, number_or_name, query
 from jobauto_prefect.facade.http.requests import Body
 from jobauto_prefect.facade.writes.base import WriteRequest, WriteResult
+from jobauto_prefect.kinds import KINDS, Kind
 from jobauto_prefect.ledger.queries import lists
 from jobauto_prefect.ledger.queries.lists import Condition
 from jobauto_prefect.ledger.store import ReadingSession

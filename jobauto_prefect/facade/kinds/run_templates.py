@@ -15,7 +15,6 @@ from jobauto_prefect.definitions import (
     Overlap,
     to_text,
 )
-from jobauto_prefect.definitions.kinds import KINDS
 from jobauto_prefect.definitions.records.actions import Action, ActionMode
 from jobauto_prefect.definitions.records.value_rules import ValueRules
 from jobauto_prefect.definitions.values import MASK
@@ -83,6 +82,7 @@ from jobauto_prefect.facade.writes.ownership import require_accessible, require_
 from jobauto_prefect.facade.writes.retention import RetentionBody, authorize_retention
 from jobauto_prefect.jobs.claims.approval import unapproved_in_template
 from jobauto_prefect.jobs.windows.due_windows import keep_windows
+from jobauto_prefect.kinds import KINDS
 from jobauto_prefect.ledger import records
 from jobauto_prefect.ledger.outbox import OutboxKind, enqueue
 from jobauto_prefect.ledger.queries.applications import app_usable_as, app_with_uuid

@@ -4,7 +4,6 @@ from datetime import datetime
 
 from pydantic import Field
 
-from jobauto_prefect.definitions.kinds import KINDS
 from jobauto_prefect.facade.answers import JsonObject, Record, serialize_fields
 from jobauto_prefect.facade.http.field_types import parse_int
 from jobauto_prefect.facade.kinds.jobs import Job, serialize_job
@@ -16,6 +15,7 @@ from jobauto_prefect.facade.kinds.resource import (
     period,
     reference,
 )
+from jobauto_prefect.kinds import KINDS
 from jobauto_prefect.ledger import records
 from jobauto_prefect.ledger.queries.jobs import attempts_of
 from jobauto_prefect.ledger.states import TaskReason, TaskState

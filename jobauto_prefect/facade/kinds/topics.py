@@ -5,7 +5,6 @@ from typing import Annotated, Any, ClassVar
 
 from pydantic import Field, StringConstraints, WithJsonSchema, field_validator
 
-from jobauto_prefect.definitions.kinds import KINDS
 from jobauto_prefect.errors import Fault, InvalidInput
 from jobauto_prefect.facade.answers import (
     JsonObject,
@@ -35,6 +34,7 @@ from jobauto_prefect.facade.writes.ownership import (
     resolve_owner,
     select_named,
 )
+from jobauto_prefect.kinds import KINDS
 from jobauto_prefect.ledger import records
 from jobauto_prefect.ledger.access.ownership import is_usable
 from jobauto_prefect.ledger.queries.topics import (

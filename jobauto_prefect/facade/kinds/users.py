@@ -5,7 +5,6 @@ from typing import Annotated, ClassVar
 
 from pydantic import Field, StringConstraints, WithJsonSchema
 
-from jobauto_prefect.definitions.kinds import KINDS
 from jobauto_prefect.definitions.records.logins import login_faults
 from jobauto_prefect.errors import Fault, Forbidden, InvalidInput
 from jobauto_prefect.facade.answers import Answer, JsonObject, Timed, serialize_fields
@@ -23,6 +22,7 @@ from jobauto_prefect.facade.writes.base import (
     apply_fields,
     require_fields,
 )
+from jobauto_prefect.kinds import KINDS
 from jobauto_prefect.ledger import records
 from jobauto_prefect.ledger.access.tokens import TokenKind, end_tokens
 from jobauto_prefect.ledger.queries.lookup import get_record

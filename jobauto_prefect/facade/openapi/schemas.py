@@ -12,12 +12,12 @@ from pydantic import BaseModel, TypeAdapter
 from pydantic.json_schema import GenerateJsonSchema
 
 from jobauto_prefect.definitions import schema as definition_schema
-from jobauto_prefect.definitions.kinds import KINDS
 from jobauto_prefect.facade.answers import Error
 from jobauto_prefect.facade.http.operations import SCHEMAS
 from jobauto_prefect.facade.http.parameters import Json
 from jobauto_prefect.facade.kinds.registry import RESOURCES
 from jobauto_prefect.facade.writes.base import NEVER_NULL
+from jobauto_prefect.kinds import KINDS
 from jobauto_prefect.ledger.base import BIGGEST_ID
 
 BODIES: Mapping[str, str] = {

@@ -9,7 +9,6 @@ from urllib.parse import unquote
 from fastapi import Depends, Request
 from starlette.concurrency import run_in_threadpool
 
-from jobauto_prefect.definitions.kinds import KINDS as WORDS
 from jobauto_prefect.definitions.records.actions import ActionMode
 from jobauto_prefect.errors import Conflict, Fault, InvalidInput, NotFound
 from jobauto_prefect.facade.auth.identity import CurrentUser, Identity
@@ -19,6 +18,7 @@ from jobauto_prefect.facade.http.requests import Fields
 from jobauto_prefect.facade.kinds.registry import RESOURCES
 from jobauto_prefect.facade.kinds.resource import Filter
 from jobauto_prefect.facade.service import CurrentService, Service
+from jobauto_prefect.kinds import KINDS as WORDS
 from jobauto_prefect.ledger.access.ownership import OwnedRecord, company_of
 from jobauto_prefect.ledger.base import Base
 from jobauto_prefect.ledger.queries.names import LOOKS

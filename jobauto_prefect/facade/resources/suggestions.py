@@ -14,7 +14,6 @@ from jobauto_prefect.compiler.events.suggestions import (
     suggest_mapping,
 )
 from jobauto_prefect.definitions import Definition, pick_text
-from jobauto_prefect.definitions.kinds import KINDS
 from jobauto_prefect.facade.answers import Answer, JsonObject
 from jobauto_prefect.facade.auth.access import get_visible
 from jobauto_prefect.facade.auth.identity import CurrentUser, Identity
@@ -24,6 +23,7 @@ from jobauto_prefect.facade.http.parameters import number_or_name
 from jobauto_prefect.facade.http.responses import respond_plain
 from jobauto_prefect.facade.resources.natural_keys import is_name, key_type, require_id
 from jobauto_prefect.facade.service import CurrentService
+from jobauto_prefect.kinds import KINDS
 from jobauto_prefect.ledger.queries.events import RuleTrigger, sources_for, triggers_of
 from jobauto_prefect.ledger.queries.lookup import get_record
 from jobauto_prefect.ledger.queries.run_templates import templates_with_context

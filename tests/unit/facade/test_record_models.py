@@ -3,11 +3,11 @@
 import pytest
 from pydantic import BaseModel
 
-from jobauto_prefect.definitions.kinds import KINDS
 from jobauto_prefect.facade.formats import field_label
 from jobauto_prefect.facade.kinds.registry import RESOURCES, field_titles
 from jobauto_prefect.facade.kinds.resource import Resource
 from jobauto_prefect.facade.openapi.document import document
+from jobauto_prefect.kinds import KINDS
 
 MODELS = {model.__name__: model for model in (resource.answer for resource in RESOURCES)}
 

@@ -5,7 +5,6 @@ from collections.abc import Callable, Mapping
 from typing import Any, get_args
 
 from jobauto_prefect.console_addresses import CONSOLE
-from jobauto_prefect.definitions.kinds import KINDS
 from jobauto_prefect.facade.console.records.declared import (
     Column,
     Narrowing,
@@ -27,6 +26,7 @@ from jobauto_prefect.facade.formats.html.scalars import TONES
 from jobauto_prefect.facade.formats.record_links import find_entity_kind
 from jobauto_prefect.facade.http.addresses import CONTRACT
 from jobauto_prefect.facade.kinds.audit_entries import ENTITIES, AuditAction
+from jobauto_prefect.kinds import KINDS
 
 CONSOLE_PAGES: Mapping[str, str] = {
     "App": "applications",

@@ -2,7 +2,6 @@
 
 from fastapi import Response
 
-from jobauto_prefect.definitions.kinds import KINDS
 from jobauto_prefect.definitions.records.source_addresses import USUAL_PORTS
 from jobauto_prefect.facade.console.notifications import redirect_after
 from jobauto_prefect.facade.console.records.declared import (
@@ -26,6 +25,7 @@ from jobauto_prefect.facade.console.visit import CurrentVisit, Visit
 from jobauto_prefect.facade.formats import View
 from jobauto_prefect.facade.formats.html.cell_model import Cell
 from jobauto_prefect.facade.formats.html.page_language import Text
+from jobauto_prefect.kinds import KINDS
 
 DATABASES = ("mysql", "pgsql", "sqlite")
 

@@ -6,7 +6,6 @@ from datetime import date
 from typing import Any
 
 from jobauto_prefect.compiler.scheduling.calendars import WEEKDAYS
-from jobauto_prefect.definitions.kinds import KINDS
 from jobauto_prefect.facade.console.records.declared import (
     Column,
     Draw,
@@ -24,6 +23,7 @@ from jobauto_prefect.facade.console.visit import Visit
 from jobauto_prefect.facade.formats import View
 from jobauto_prefect.facade.formats.html.cell_model import Cell
 from jobauto_prefect.facade.formats.html.page_language import Text
+from jobauto_prefect.kinds import KINDS
 
 Closed = Mapping[str, Any]
 

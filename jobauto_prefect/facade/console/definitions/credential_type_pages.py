@@ -5,7 +5,6 @@ from typing import get_args
 
 from jobauto_prefect.console_addresses import CONSOLE
 from jobauto_prefect.definitions import pick_text, to_text
-from jobauto_prefect.definitions.kinds import KINDS
 from jobauto_prefect.definitions.records.credentials import is_secret
 from jobauto_prefect.definitions.values import MASK
 from jobauto_prefect.facade.console.records.declared import (
@@ -37,6 +36,7 @@ from jobauto_prefect.facade.formats.html.cell_model import Cell, clip
 from jobauto_prefect.facade.formats.html.page_language import Text
 from jobauto_prefect.facade.formats.html.scalars import parse_web_address
 from jobauto_prefect.facade.kinds.credential_types import CredentialTypeBody
+from jobauto_prefect.kinds import KINDS
 
 IN_LANGUAGES = ("name", "description")
 EXAMPLE = '[{"keyword": "BANK_PIN", "type": "password", "name": "PIN", "required": true}]'

@@ -6,7 +6,6 @@ from typing import Any
 
 from jobauto_prefect.console_addresses import CONSOLE
 from jobauto_prefect.definitions import ExitCode, Variable, parse, pick_text, to_text
-from jobauto_prefect.definitions.kinds import KINDS
 from jobauto_prefect.definitions.values import MASK
 from jobauto_prefect.facade.console.records.declared import (
     ACTIVE,
@@ -33,6 +32,7 @@ from jobauto_prefect.facade.formats.html.cell_model import Cell, clip
 from jobauto_prefect.facade.formats.html.page_language import Text
 from jobauto_prefect.facade.formats.html.scalars import TONES
 from jobauto_prefect.facade.http.addresses import CONTRACT
+from jobauto_prefect.kinds import KINDS
 
 
 def _said(label: Text, field: str) -> Column:

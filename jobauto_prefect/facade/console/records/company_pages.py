@@ -5,7 +5,6 @@ from dataclasses import replace
 
 from jobauto_prefect.console_addresses import CONSOLE
 from jobauto_prefect.definitions.findings import child
-from jobauto_prefect.definitions.kinds import KINDS
 from jobauto_prefect.definitions.values import MASK
 from jobauto_prefect.facade.console.records.choices import read_names
 from jobauto_prefect.facade.console.records.declared import (
@@ -41,6 +40,7 @@ from jobauto_prefect.facade.formats import View
 from jobauto_prefect.facade.formats.html.cell_model import Cell
 from jobauto_prefect.facade.formats.html.page_language import Text
 from jobauto_prefect.facade.formats.html.scalars import is_picture
+from jobauto_prefect.kinds import KINDS
 
 NEW_VALUES = 3
 """Values with new names that a form takes at a time."""

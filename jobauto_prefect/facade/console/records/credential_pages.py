@@ -6,7 +6,6 @@ from typing import Any
 from urllib.parse import urlencode
 
 from jobauto_prefect.console_addresses import CONSOLE
-from jobauto_prefect.definitions.kinds import KINDS
 from jobauto_prefect.facade.console.records.choices import read_permitted_companies
 from jobauto_prefect.facade.console.records.declared import (
     ACTIVE,
@@ -38,6 +37,7 @@ from jobauto_prefect.facade.console.visit import Visit
 from jobauto_prefect.facade.formats import View
 from jobauto_prefect.facade.formats.html.cell_model import Cell
 from jobauto_prefect.facade.formats.html.page_language import Text
+from jobauto_prefect.kinds import KINDS
 
 CREATE = "companies.create"
 

@@ -7,7 +7,6 @@ from fastapi import Response
 from starlette.concurrency import run_in_threadpool
 
 from jobauto_prefect.console_addresses import CONSOLE
-from jobauto_prefect.definitions.kinds import KINDS
 from jobauto_prefect.facade.auth.identity import Identity
 from jobauto_prefect.facade.auth.permissions import ROLE_DESCRIPTIONS, Membership, Role
 from jobauto_prefect.facade.console.contract import PASSWORD, ContractError
@@ -44,6 +43,7 @@ from jobauto_prefect.facade.console.visit import CurrentVisit, Visit
 from jobauto_prefect.facade.formats import View
 from jobauto_prefect.facade.formats.html.page_language import Text
 from jobauto_prefect.facade.service import CurrentService, Service
+from jobauto_prefect.kinds import KINDS
 from jobauto_prefect.ledger.queries.companies import memberships_of
 
 ADDRESS = f"{CONSOLE}/users"

@@ -5,7 +5,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from jobauto_prefect.definitions import pick_text
-from jobauto_prefect.definitions.kinds import COLLECTIONS, KINDS
 from jobauto_prefect.facade.formats.html.cell_model import (
     Cell,
     CellContext,
@@ -17,6 +16,7 @@ from jobauto_prefect.facade.formats.html.cell_model import (
 from jobauto_prefect.facade.formats.html.labels import field_label
 from jobauto_prefect.facade.formats.html.scalars import draw_list_name, draw_scalar
 from jobauto_prefect.facade.formats.json_yaml import Record, dump_json
+from jobauto_prefect.kinds import COLLECTIONS, KINDS
 from jobauto_prefect.wording import pluralize
 
 MAX_DEPTH = 4  # tables inside each other; below them is JSON

@@ -7,7 +7,6 @@ from typing import Any
 from urllib.parse import quote
 
 from jobauto_prefect.definitions.images import image_address
-from jobauto_prefect.definitions.kinds import KINDS
 from jobauto_prefect.facade.formats.csv import scalar_fields
 from jobauto_prefect.facade.formats.html.cell_model import Cell, CellContext
 from jobauto_prefect.facade.formats.html.cells import choose_language, draw_field
@@ -17,6 +16,7 @@ from jobauto_prefect.facade.formats.html.page import is_error, page_address, ren
 from jobauto_prefect.facade.formats.html.scalars import parse_web_address
 from jobauto_prefect.facade.formats.json_yaml import Record, list_records, to_plain
 from jobauto_prefect.facade.formats.view import ListFilter, PageLink, View
+from jobauto_prefect.kinds import KINDS
 
 PAGING_PARAMETERS = ("cursor", "offset")
 """Query fields that say where in a list one is: another order or filter begins anew."""

@@ -12,10 +12,10 @@ from urllib.parse import quote, urlencode
 from jinja2 import DictLoader, Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from jobauto_prefect.definitions.kinds import KINDS
 from jobauto_prefect.facade.formats.html.page_language import translator
 from jobauto_prefect.facade.formats.negotiation import FORMATS
 from jobauto_prefect.facade.formats.view import PageLink, View
+from jobauto_prefect.kinds import KINDS
 from jobauto_prefect.wording import escape_controls
 
 STYLE: Final = (resources.files(__package__) / "templates" / "style.css").read_text("utf-8")

@@ -4,7 +4,6 @@ import re
 from collections.abc import Mapping, Sequence
 from urllib.parse import urlsplit
 
-from jobauto_prefect.definitions.kinds import KINDS
 from jobauto_prefect.facade.formats.html.cell_model import (
     Cell,
     CellKind,
@@ -22,6 +21,7 @@ from jobauto_prefect.facade.formats.record_links import (
     find_referenced_kind,
     is_id,
 )
+from jobauto_prefect.kinds import KINDS
 
 TONES: Mapping[str, str] = {
     **dict.fromkeys(("succeeded", "success", "fulfilled", "ok", "available", "create"), "good"),

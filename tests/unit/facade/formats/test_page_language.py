@@ -9,7 +9,6 @@ from typing import get_args
 
 import pytest
 
-from jobauto_prefect.definitions.kinds import KINDS
 from jobauto_prefect.facade.auth.permissions import ROLE_DESCRIPTIONS
 from jobauto_prefect.facade.console.activity.event_pages import STATES as EVENT_STATES
 from jobauto_prefect.facade.console.jobs.job_list_page import ORDERS, SINCE
@@ -28,6 +27,7 @@ from jobauto_prefect.facade.formats.html.page_language import LANGUAGES, load_ca
 from jobauto_prefect.facade.kinds.audit_entries import AuditAction
 from jobauto_prefect.facade.kinds.event_rules import EventRule, Operation
 from jobauto_prefect.facade.kinds.jobs import Severity
+from jobauto_prefect.kinds import KINDS
 from jobauto_prefect.ledger.events.deliveries import EventKind
 from jobauto_prefect.ledger.states import DeliveryState, JobState, TaskState
 from tests.support.paths import ROOT

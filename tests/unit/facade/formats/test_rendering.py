@@ -17,7 +17,6 @@ from defusedxml.ElementTree import fromstring
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from jobauto_prefect.definitions.kinds import KINDS
 from jobauto_prefect.errors import NotAcceptable
 from jobauto_prefect.facade.formats import (
     FORMATS,
@@ -30,6 +29,7 @@ from jobauto_prefect.facade.formats import (
     stream_json,
 )
 from jobauto_prefect.facade.formats.html.page import CONTENT_SECURITY_POLICY
+from jobauto_prefect.kinds import KINDS
 from tests.support.definitions import PROBE
 
 BROWSER = "text/html,application/xhtml+xml,application/xml;q=0.9,image/avif,*/*;q=0.8"

@@ -106,8 +106,13 @@ class Kind:
 
 
 COMPANY = Reference("company_id", "company")
+
+
 TOPICS = Reference("topics", "topic", many=True)
+
+
 CALENDARS = Reference("calendars", "calendar", many=True)
+
 
 KINDS: Mapping[str, Kind] = {
     kind.item: kind
@@ -329,6 +334,7 @@ KINDS: Mapping[str, Kind] = {
 }  # fmt: skip
 """By the name of a record in paths, in the order in which pages and the document list them."""
 
+
 FILE_KINDS: Mapping[str, Kind] = {
     item: KINDS[item]
     for item in (
@@ -337,6 +343,7 @@ FILE_KINDS: Mapping[str, Kind] = {
     )
 }  # fmt: skip
 """Those of files, in the order of writing: each refers to those before it only."""
+
 
 COLLECTIONS: Mapping[str, Kind] = {kind.collection: kind for kind in KINDS.values()}
 """By the name of the list in paths."""
