@@ -52,6 +52,15 @@ class Labelled(Timed):
     )
 
 
+class Owned(Labelled):
+    """What belongs to a company, or to everybody."""
+
+    company_id: int | None = Field(
+        description="The company it belongs to, and whose run templates alone use it; null: it is "
+        "shared."
+    )
+
+
 class ErrorSummary(Answer):
     """What every error says, whatever its details."""
 

@@ -22,7 +22,7 @@ from jobauto_prefect.errors import Conflict, Fault, InvalidDefinition
 from jobauto_prefect.facade.answers import (
     Answer,
     JsonObject,
-    Labelled,
+    Owned,
     prefect_link,
     serialize_fields,
 )
@@ -76,13 +76,9 @@ class OfferedSelector(Answer):
     description: str = Field(description="What it is for.")
 
 
-class Application(Labelled):
+class Application(Owned):
     """An application: the fields of its definition, and ours."""
 
-    company_id: int | None = Field(
-        description="The company it belongs to, and whose run templates alone use it; null: it is "
-        "shared."
-    )
     enabled: bool = Field(description="Whether it may be used.")
     topics: list[str] = Field(
         default_factory=list,

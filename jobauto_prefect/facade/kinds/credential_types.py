@@ -13,7 +13,7 @@ from jobauto_prefect.errors import Fault, InvalidInput
 from jobauto_prefect.facade.answers import (
     Answer,
     JsonObject,
-    Labelled,
+    Owned,
     prefect_link,
     serialize_fields,
 )
@@ -96,13 +96,9 @@ class Availability(Answer):
     retry_seconds: float = Field(description="Seconds until a job that waits asks again.")
 
 
-class CredentialType(Labelled):
+class CredentialType(Owned):
     """A kind of credential: which values it has, and which of them are secret."""
 
-    company_id: int | None = Field(
-        description="The company it belongs to, and whose run templates alone use it; null: it is "
-        "shared."
-    )
     uuid: str | None = Field(description="Identifies it in all installations.")
     code: str = Field(description="Short name, unique.")
     name: str = Field(description="The name for people.")

@@ -8,7 +8,7 @@ from pydantic import Field, StringConstraints, WithJsonSchema, field_validator
 from jobauto_prefect.errors import Fault, InvalidInput
 from jobauto_prefect.facade.answers import (
     JsonObject,
-    Labelled,
+    Owned,
     serialize_fields,
     tag_link,
 )
@@ -48,13 +48,9 @@ from jobauto_prefect.ledger.queries.topics import (
 from jobauto_prefect.settings import Settings
 
 
-class Topic(Labelled):
+class Topic(Owned):
     """A tag with a colour."""
 
-    company_id: int | None = Field(
-        description="The company it belongs to, and whose run templates alone use it; null: it is "
-        "shared."
-    )
     name: str = Field(description="The name for people.")
     description: str | None = Field(description="What it is for.")
     color: str = Field(title="Colour", description="Six hexadecimal digits.")
