@@ -274,21 +274,21 @@ def encrypted(settings: Settings) -> Settings:
     return settings.model_copy(update={"tls_cert": certificate, "tls_key": key})
 
 
-def test_tls_is_served_directly_to_any_name(encrypted: Settings) -> None:
+async def test_tls_is_served_directly_to_any_name(encrypted: Settings) -> None:
+    context = ssl.create_default_context(cafile=str(encrypted.tls_cert))
+    context.check_hostname = False  # it is not made for this machine's address
     with serving(TransportMiddleware(mirror, encrypted), encrypted) as port:
-        context = ssl.create_default_context(cafile=str(encrypted.tls_cert))
-        context.check_hostname = False  # it is not made for this machine's address
-        url = f"https://127.0.0.1:{port}/x"
-        answer = httpx.post(
-            url,
-            headers={"Host": "jobauto.example", "Origin": "https://jobauto.example"},
-            verify=context,
-        )
-        assert (answer.status_code, answer.json()["scheme"]) == (200, "https")
-        with connect(f"wss://127.0.0.1:{port}/s", ssl=context) as socket:
-            assert json.loads(socket.recv())["scheme"] == "wss"
-        with pytest.raises(httpx.TransportError):
-            httpx.get(f"http://127.0.0.1:{port}/x")
+        async with httpx.AsyncClient(verify=context) as client:
+            answer = await client.post(
+                f"https://127.0.0.1:{port}/x",
+                headers={"Host": "jobauto.example", "Origin": "https://jobauto.example"},
+            )
+            assert (answer.status_code, answer.json()["scheme"]) == (200, "https")
+            with pytest.raises(httpx.TransportError):
+                await client.get(f"http://127.0.0.1:{port}/x")
+        # Not the client with a thread of its own: OpenSSL takes no reader beside a writer.
+        async with websockets.connect(f"wss://127.0.0.1:{port}/s", ssl=context) as socket:
+            assert json.loads(await socket.recv())["scheme"] == "wss"
 
 
 def test_without_tls_settings_the_server_speaks_plain_http(settings: Settings) -> None:
