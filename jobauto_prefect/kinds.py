@@ -39,6 +39,7 @@ class Kind:
     what may be its own.
 
     `owner`: its records belong to a `company`, or to a company or to everybody (`shared`).
+    `counted` is what a number of them is called, where that is not `noun` and `nouns`.
 
     In files, `key` are the fields it is known by (none: files have no such records) and `values` is
     the field that maps names to values.
@@ -63,6 +64,7 @@ class Kind:
     required: tuple[tuple[str, ...], ...] = ()
     references: tuple[Reference, ...] = ()
     owner: Literal["company", "shared", ""] = ""
+    counted: tuple[str, str] | None = None
     key: tuple[str, ...] = ()
     values: str | None = None
     command: str = ""
@@ -92,8 +94,13 @@ class Kind:
         return {
             each.field: each.kind
             for each in self.references
-            if each.many and KINDS[each.kind].owner == "company"
+            if each.many and KINDS[each.kind].is_owned
         }
+
+    @property
+    def is_owned(self) -> bool:
+        """Whether each record belongs to a company."""
+        return self.owner == "company"
 
     def refers_to(self, item: str) -> bool:
         """Whether its records refer to records of a kind."""
@@ -324,6 +331,7 @@ KINDS: Mapping[str, Kind] = {
         ),
         Kind(
             "auditlog", "auditlog", "Audit entry", "Audit log", "auditLogId", "security",
+            counted=("entry", "entries"),
             columns=(
                 "id", "created_at", "actor", "door", "entity_type", "entity_id", "action",
             ),

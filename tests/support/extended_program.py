@@ -98,7 +98,7 @@ def add_kind() -> None:
     kinds.KINDS["shelf"] = kinds.COLLECTIONS["shelves"] = SHELF  # type: ignore[index]
     shelves = Resource(SHELF, ShelfRow, Shelf, lambda row, _: serialize_fields(Shelf, row))
     registry.RESOURCES = (*registry.RESOURCES, shelves)
-    registry.BY_ITEM["shelf"] = shelves  # type: ignore[index]
+    registry.BY_ITEM["shelf"] = registry.BY_RECORD[ShelfRow] = shelves  # type: ignore[index]
 
     group = typer.Typer()
     add_list(group, ListedKind(SHELF, key_columns(SHELF.columns)))

@@ -96,7 +96,7 @@ def check_document(document: Document, kind: str | None) -> CheckedDocument:
             f"is no record: an application has the key executable, others say {known_kinds}",
         )
         return CheckedDocument(document, (document.locate_fault(fault),))
-    if kind != "app":
+    if kind in RECORD_KINDS:
         faults = check_record(kind, document.content)
         placed = tuple(map(document.locate_fault, faults))
         return CheckedDocument(document, placed, tuple(map(document.locate_fault, document.notes)))

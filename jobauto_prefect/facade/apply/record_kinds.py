@@ -139,7 +139,7 @@ class FileKind:
         """Yield the records that a field lists: those of companies only are the record's own's."""
         titles, company = content.get(reference.field), self.company(content)
         if isinstance(titles, list) and all(isinstance(title, str) for title in titles):
-            own = f"{company}/" if FILE_KINDS[reference.kind].owner == "company" else ""
+            own = f"{company}/" if FILE_KINDS[reference.kind].is_owned else ""
             for place, title in enumerate(titles):
                 pointer = f"/{reference.field}/{place}"
                 yield Named(pointer, reference.kind, f"{own}{title}", company)

@@ -59,12 +59,18 @@ USABLE: Mapping[str, Mapping[str, Usable]] = {
 """What a value must be like to be taken; others are ignored."""
 
 
+READERS: Mapping[str, Callable[[JsonObject], TranslatedInput]] = {"app": from_flat_record}
+MAKERS: Mapping[str, Callable[[JsonObject, str], JsonObject]] = {"app": to_flat_record}
+"""What reads and makes records that have more than other names in the dialect."""
+
+
 def translate_input(
     item: str, fields: JsonObject, known_fields: Collection[str]
 ) -> TranslatedInput:
     """Translate the fields of a request for an item; those that are unknown are ignored."""
     given = {name: value for name, value in fields.items() if name not in IGNORED_PARAMETERS}
-    return from_flat_record(given) if item == "app" else _translate_known(item, given, known_fields)
+    read = READERS.get(item)
+    return read(given) if read else _translate_known(item, given, known_fields)
 
 
 def _translate_known(
@@ -124,8 +130,8 @@ def published_dialect(language: str) -> Dialect:
     """Return the dialect, with texts in a language."""
 
     def show(item: str, shown: Fields) -> Fields:
-        if item == "app":
-            return to_flat_record(shown, language)
+        if item in MAKERS:
+            return MAKERS[item](shown, language)
         return SHAPES[item].translate(shown) if item in SHAPES else shown
 
     def translated(route: str, view: View, asked: Mapping[str, Any]) -> View:

@@ -59,7 +59,7 @@ class AddressMiddleware:
         return {**scope, "address": OWN_ADDRESS, "asked_path": path}
 
 
-OF_COMPANIES = tuple([item] for item, kind in KINDS.items() if kind.owner == "company")
+OF_COMPANIES = tuple([item] for item, kind in KINDS.items() if kind.is_owned)
 """Items whose records are named `company/name` only: there the slash may be as it is."""
 
 

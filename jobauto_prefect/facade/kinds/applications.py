@@ -1,10 +1,11 @@
 """Applications: the record with its definition, as it is shown and written."""
 
 import json
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from datetime import datetime
 from typing import Annotated, Any, ClassVar
 
+from fastapi import Depends, Request
 from pydantic import Field, WithJsonSchema
 from pydantic.json_schema import JsonSchemaValue
 
@@ -18,7 +19,7 @@ from jobauto_prefect.definitions import (
     version_numbers,
 )
 from jobauto_prefect.definitions.records.names import name_faults
-from jobauto_prefect.errors import Conflict, Fault, InvalidDefinition
+from jobauto_prefect.errors import Conflict, Fault, Forbidden, InvalidDefinition
 from jobauto_prefect.facade.answers import (
     Answer,
     JsonObject,
@@ -26,16 +27,34 @@ from jobauto_prefect.facade.answers import (
     prefect_link,
     serialize_fields,
 )
+from jobauto_prefect.facade.auth.identity import CurrentUser
 from jobauto_prefect.facade.http.field_types import Boolean
-from jobauto_prefect.facade.http.requests import WHOLE_BODY, Fields, parse, read_json_object
-from jobauto_prefect.facade.kinds.resource import ENABLED, NAME, Resource, link, reference
+from jobauto_prefect.facade.http.parameters import query
+from jobauto_prefect.facade.http.requests import (
+    WHOLE_BODY,
+    Body,
+    Fields,
+    RawBody,
+    merge_fields,
+    parse,
+    read_json_object,
+    read_write_query,
+)
+from jobauto_prefect.facade.kinds.resource import (
+    ENABLED,
+    NAME,
+    BodyReader,
+    Resource,
+    link,
+    reference,
+)
 from jobauto_prefect.facade.kinds.topics import (
     TopicRefs,
     apply_existing_topics,
     apply_topics,
     require_own_topics,
 )
-from jobauto_prefect.facade.writes.base import LABEL, Labels, WriteRequest, WriteResult
+from jobauto_prefect.facade.writes.base import LABEL, Labels, WriteRequest, WriteResult, parse_flag
 from jobauto_prefect.facade.writes.env import StoredValues, seal_exposed
 from jobauto_prefect.facade.writes.executors import forbid_more
 from jobauto_prefect.facade.writes.ownership import (
@@ -187,6 +206,39 @@ def read_definition(raw: bytes) -> Fields:
     if unreadable or any(fault.rule in UNREADABLE for fault in report.faults):
         raise InvalidDefinition(report.faults)
     return dict(report.document)
+
+
+DEFINITION = query(
+    "definition", {"type": "boolean", "default": False},
+    "The body is a definition and nothing else: fields such as `id` and `enabled` are kept "
+    "as its own. What is ours is in the query.",
+)  # fmt: skip
+
+
+def read_definition_fields(raw: RawBody, request: Request) -> Fields:
+    """Read a body as `read_body_fields` does, or as a definition: every error with line and column.
+
+    With `definition` in the query its keys are all the document's; the write reads them.
+    """
+    given = read_write_query(request)
+    if parse_flag(given.pop("definition", False), "/definition"):
+        return given | {"definition": WHOLE_BODY}
+    return merge_fields(given, read_definition(raw) if raw.strip() else {})
+
+
+async def require_definition_writer(who: CurrentUser) -> None:
+    """Require somebody who may write definitions at all: to judge one takes long.
+
+    Raises:
+        Forbidden: they may write none.
+    """
+    if not any(who.rights.anywhere(f"applications.{action}") for action in ("create", "update")):
+        raise Forbidden("this needs the permission applications.update; ask an administrator")
+
+
+def _query_names(body: type[Body]) -> Iterator[str]:
+    yield from ("definition", *schema()["properties"])
+    yield from body.model_fields.keys() - {"company"}  # a definition's own
 
 
 def parse_application(write: WriteRequest) -> ApplicationBody:
@@ -453,6 +505,10 @@ RESOURCE = Resource(
     KINDS["app"], App, Application, serialize_app, write_app,
     filters={"name": NAME, "enabled": ENABLED, "company_id": reference("company")},
     body=ApplicationBody, details=_details,
+    reader=BodyReader(
+        Annotated[Fields, Depends(read_definition_fields)], _query_names,
+        parameters=(DEFINITION,), dependencies=(Depends(require_definition_writer),),
+    ),
     note=" A definition that is older than the one there is needs `force`.",
     links={
         "definition": link("getDefinition", "appId"), "versions": link("listVersions", "appId"),

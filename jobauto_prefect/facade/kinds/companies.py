@@ -160,7 +160,7 @@ def write_company(write: WriteRequest) -> WriteResult:
         write.session.add(company)
     as_read = created or body.slug == code_of(company.slug, company.id)
     renamed = not as_read and body.slug not in (None, company.slug)
-    authorize_retention(write, company, body)
+    authorize_retention(write, company, body, company.id)
     if renamed and not write.who.rights.system_wide:
         # Files, tags and people know it by the slug, and it may have been another's.
         raise Forbidden("administrators alone change the slug of a company; leave it as it is")

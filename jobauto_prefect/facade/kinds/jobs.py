@@ -1,6 +1,6 @@
 """Jobs, their output and artifacts: as they are shown and written."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Annotated, Any, ClassVar, Literal
 
@@ -10,7 +10,7 @@ from pydantic.json_schema import JsonSchemaValue
 from jobauto_prefect.definitions import EVENT_VARIABLES
 from jobauto_prefect.definitions.environment_names import EnvironmentNames
 from jobauto_prefect.definitions.records.value_rules import ValueRules
-from jobauto_prefect.errors import Conflict, Fault, InvalidInput
+from jobauto_prefect.errors import Conflict, Fault, InvalidInput, NotFound
 from jobauto_prefect.facade import answers
 from jobauto_prefect.facade.answers import (
     Answer,
@@ -364,18 +364,15 @@ def serialize_job(job: records.Job, settings: Settings) -> JsonObject:
 
 def add_wait_reasons(
     session: ReadingSession,
-    listed: Iterable[object],
-    shown: Iterable[JsonObject],
+    listed: Sequence[records.Job],
+    shown: Sequence[JsonObject],
     settings: Settings,
     now: datetime,
 ) -> None:
-    """Add what they wait for to records of jobs; those of other kinds stay as they are."""
-    reasons = waits.wait_reasons(
-        session, (job for job in listed if isinstance(job, records.Job)), settings, now
-    )
+    """Add what jobs wait for."""
+    reasons = waits.wait_reasons(session, listed, settings, now)
     for record in shown:
-        if record.get("id") in reasons and "waits_for" in record:
-            record["waits_for"] = reasons[record["id"]]
+        record["waits_for"] = reasons.get(record["id"])
 
 
 def serialize_job_details(
@@ -447,7 +444,7 @@ RESOURCE = Resource(
         "retry_of": Filter("retry_of", parse_int),
     },
     body=JobBody, detail=JobWithOutput, details=_details, written=_written,
-    change=_describe_change,
+    change=_describe_change, annotate=add_wait_reasons, unresolved=NotFound,
     note=" Without an id a run is scheduled, now or at `scheduled`. With one, `scheduled` and "
     "`note` change while it waits, and `state` `cancelled` ends it (this needs `jobs.execute`).",
     deletion="Takes a job away that is over and belongs to no task.",

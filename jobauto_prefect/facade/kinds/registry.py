@@ -1,6 +1,7 @@
 """All kinds of records, in the order of the contract's routes."""
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from jobauto_prefect.facade.kinds import (
     applications,
@@ -40,6 +41,7 @@ RESOURCES: Sequence[Resource] = tuple(
     )
 )
 BY_ITEM: Mapping[str, Resource] = {resource.kind.item: resource for resource in RESOURCES}
+BY_RECORD: Mapping[type[Any], Resource] = {resource.record: resource for resource in RESOURCES}
 
 
 def field_titles(item: str) -> Mapping[str, str]:

@@ -1,10 +1,15 @@
 """What a kind of records is to the contract: names, permissions, lists and writes."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any
 
+from fastapi import params
+
+from jobauto_prefect.errors import JobautoError
 from jobauto_prefect.facade.answers import JsonObject, Record
+from jobauto_prefect.facade.auth.identity import Identity
 from jobauto_prefect.facade.http.field_types import (
     SCHEMAS,
     Convert,
@@ -16,7 +21,7 @@ from jobauto_prefect.facade.http.field_types import (
     parse_text,
 )
 from jobauto_prefect.facade.http.parameters import Json, number_or_name, query
-from jobauto_prefect.facade.http.requests import Body
+from jobauto_prefect.facade.http.requests import Body, BodyFields
 from jobauto_prefect.facade.writes.base import WriteRequest, WriteResult
 from jobauto_prefect.kinds import KINDS, Kind
 from jobauto_prefect.ledger.queries import lists
@@ -112,6 +117,28 @@ def _nothing(_record: Any) -> JsonObject:
     return {}
 
 
+def _unchanged(*_: Any) -> None:
+    pass
+
+
+Rows = Sequence[JsonObject]
+Annotate = Callable[[ReadingSession, Sequence[Any], Rows, Settings, datetime], None]
+
+
+@dataclass(frozen=True, slots=True)
+class BodyReader:
+    """How the routes that write a kind read what they are sent.
+
+    `fields` is the dependency that returns it, `names` are those it may have in the query, and
+    `parameters` what else the query may say; `dependencies` are judged before.
+    """
+
+    fields: Any = BodyFields
+    names: Callable[[type[Body]], Iterable[str]] = lambda body: body.model_fields
+    parameters: Sequence[Any] = ()
+    dependencies: Sequence[params.Depends] = ()
+
+
 DELETION = (
     "Takes the record away: it is gone from lists and from Prefect, is kept for history, and "
     "its name is free again. Where active records depend on it: 409, naming them."
@@ -146,7 +173,15 @@ class Resource:
     `body` is what clients write; `change` makes of its schema that of what may change of a record,
     where that is less. In the document `note` is said of writes, `deletion` of deletions; `links`
     are where the id of a written record leads beside its own operations, and `repeated` are fields
-    that the answer of a write has besides. `put`: PUT does what POST does to a record's path;
+    that the answer of a write has besides.
+
+    `reader` reads the body. `own` returns the id of the record that somebody may see and change
+    without a permission. `unresolved` makes the error for a reference of a body to nothing (None:
+    it is one of the body's faults, as is an id that nothing has). `before_deletion` refuses
+    deletions that only this kind forbids. `annotate` adds what is read for all rows of a list at
+    once, `count_work` what lists and answers of the published dialect count.
+
+    `put`: PUT does what POST does to a record's path;
     `listed_at_item`: GET at the path for new records is the list. Both are there for one client.
     """
 
@@ -165,8 +200,18 @@ class Resource:
     detail: type[Record] | None = None
     details: Callable[[ReadingSession, Any, Settings], JsonObject] = _no_details
     written: Callable[[Any], JsonObject] = _nothing
+    reader: BodyReader = BodyReader()
+    own: Callable[[Identity], int | None] | None = None
+    unresolved: Callable[[str], JobautoError] | None = None
+    before_deletion: Callable[[Identity, Any, datetime], None] = _unchanged
+    annotate: Annotate | None = None
+    count_work: Callable[[ReadingSession, Sequence[Any], Rows], None] = _unchanged
     put: bool = False
     listed_at_item: bool = False
+
+    def is_own(self, who: Identity, record: Any) -> bool:
+        """Whether it is the record that they may see and change without a permission."""
+        return self.own is not None and self.own(who) == record.id
 
     @property
     def orders(self) -> Sequence[str]:

@@ -359,7 +359,7 @@ def write_template(write: WriteRequest) -> WriteResult:
         write.session.add(template)
     template.app = app or template.app
     template.company = company or template.company
-    authorize_retention(write, template, body)
+    authorize_retention(write, template, body, template.company.id)
     on_closed_before = template.on_closed
     apply_fields(template, body, except_for=APART)
     closed_anew = not created and template.on_closed != on_closed_before
@@ -514,12 +514,10 @@ def _serialize_actions(template: records.RunTemplate, mode: ActionMode) -> JsonO
 
 
 def add_job_counts(
-    session: ReadingSession, listed: Sequence[object], shown: Sequence[JsonObject]
+    session: ReadingSession, listed: Sequence[records.RunTemplate], shown: Sequence[JsonObject]
 ) -> None:
-    """Add what became of their jobs to records of run templates; other kinds stay as they are."""
-    templates = {record.id: record for record in listed if isinstance(record, records.RunTemplate)}
-    if not templates:
-        return
+    """Add what became of the jobs of run templates."""
+    templates = {record.id: record for record in listed}
     work_by_template = work_of_templates(session, list(templates))
     for record in shown:
         work = work_by_template[record["id"]]
@@ -544,7 +542,7 @@ RESOURCE = Resource(
         "credential_id": Filter("id", parse_int, "credential", refers_to="credential"),
         "active": Filter("active", parse_bool),
     },
-    body=TemplateBody, written=_all_topics, listed_at_item=True,
+    body=TemplateBody, written=_all_topics, count_work=add_job_counts, listed_at_item=True,
     details=lambda _session, template, _settings: _all_topics(template),
     links={"run": body_link("writeJob", "runtemplate_id")},
 )  # fmt: skip

@@ -27,6 +27,7 @@ from jobauto_prefect.facade.writes.base import (
 from jobauto_prefect.facade.writes.ownership import (
     OWNER,
     OwnedBody,
+    Owner,
     apply_owner,
     authorize_definition,
     namesake_warnings,
@@ -139,6 +140,14 @@ class TopicBody(OwnedBody):
         return value.removeprefix("#") if isinstance(value, str) else value
 
 
+def _other_bearers(write: WriteRequest, topic: records.Topic, owner: Owner) -> list[str]:
+    return [
+        f"{bearer.__tablename__} {bearer.id}"
+        for bearer in bearers_of(write.session, topic)
+        if company_bearing(bearer) != owner.company_id
+    ]
+
+
 def write_topic(write: WriteRequest) -> WriteResult:
     """Write a topic."""
     body = parse_body(TopicBody, write.fields)
@@ -160,7 +169,7 @@ def write_topic(write: WriteRequest) -> WriteResult:
     before, bearers = topic.name, bearers_of(write.session, topic) if is_renamed else []
     apply_fields(topic, body, except_for=OWNER)
     rename_in(write.session, bearers, before, topic.name)
-    apply_owner(write, topic, owner)
+    apply_owner(write, topic, owner, _other_bearers)
     write.session.flush()
     return WriteResult(topic, created, warnings)
 

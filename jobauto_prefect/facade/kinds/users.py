@@ -202,7 +202,7 @@ def serialize_token(token: records.Token) -> JsonObject:
 RESOURCE = Resource(
     KINDS["user"], records.User, User, serialize_user, write_user,
     filters={"enabled": ENABLED, "login": Filter("login", parse_text)},
-    body=UserBody,
+    body=UserBody, own=lambda who: who.user_id, before_deletion=memberships.refuse_higher_user,
     links={
         "roles": link("listRoles", "userId"),
         "setRoles": link("setRoles", "userId"),

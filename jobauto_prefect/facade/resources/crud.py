@@ -17,10 +17,8 @@ from jobauto_prefect.facade.http.operations import (
     to_pascal_case,
 )
 from jobauto_prefect.facade.http.responses import format_of, load_names, respond, respond_plain
-from jobauto_prefect.facade.kinds.jobs import add_wait_reasons
 from jobauto_prefect.facade.kinds.registry import RESOURCES
 from jobauto_prefect.facade.kinds.resource import Resource
-from jobauto_prefect.facade.kinds.run_templates import add_job_counts
 from jobauto_prefect.facade.resources import (
     applications,
     credential_secrets,
@@ -43,11 +41,10 @@ from jobauto_prefect.facade.resources.lists import add_list, view_of
 from jobauto_prefect.facade.resources.natural_keys import OWNED, key_type
 from jobauto_prefect.facade.resources.upserts import add_upsert
 from jobauto_prefect.facade.service import CurrentService
-from jobauto_prefect.facade.writes.memberships import refuse_higher_user, require_super_admin_left
+from jobauto_prefect.facade.writes.memberships import require_super_admin_left
 from jobauto_prefect.jobs.windows.tasks import deactivate
 from jobauto_prefect.ledger.access.ownership import companies_of, company_of
 from jobauto_prefect.ledger.queries.lookup import get_record
-from jobauto_prefect.ledger.records import User
 from jobauto_prefect.ledger.soft_delete import soft_delete
 from jobauto_prefect.ledger.store import ReadingSession
 
@@ -107,10 +104,11 @@ def _add_read(router: APIRouter, resource: Resource) -> None:
             shown = resource.show(record, service.settings) | resource.details(
                 session, record, service.settings
             )
-            now = service.ledger.clock()
-            add_wait_reasons(session, [record], [shown], service.settings, now)
+            if resource.annotate is not None:
+                now = service.ledger.clock()
+                resource.annotate(session, [record], [shown], service.settings, now)
             if address_of(request).dialect.counts_work:
-                add_job_counts(session, [record], [shown])
+                resource.count_work(session, [record], [shown])
             names = load_names(session, who, [shown]) if format_name == "html" else {}
         view = view_of(
             resource, request, who, shown, title=f"{resource.kind.one} {shown['id']}", names=names
@@ -142,11 +140,11 @@ def _get_visible(
         NotFound: there is no such record, or they may not see it.
     """
     record = get_record(session, resource.record, record_id)
-    own = isinstance(record, User) and record.id == who.user_id
     only = address_of(request).dialect.only(resource.kind.item)
     there = only is None or getattr(record, only.column) in only.value
     if there and (
-        own or any(who.rights.may(resource.kind.read, of) for of in companies_of(record))
+        resource.is_own(who, record)
+        or any(who.rights.may(resource.kind.read, of) for of in companies_of(record))
     ):
         return record
     raise NotFound(f"there is no {resource.record.__tablename__} {record_id}")
@@ -173,8 +171,7 @@ def _add_delete(router: APIRouter, resource: Resource) -> None:
         with service.ledger.writing(who.actor) as session:
             record = get_record(session, resource.record, record_id)
             require_deletion(who, resource, record)
-            if isinstance(record, User):
-                refuse_higher_user(who, record, session.clock())
+            resource.before_deletion(who, record, session.clock())
             soft_delete(session, record, deactivate)
             require_super_admin_left(session)
         service.outbox_worker.wake()

@@ -13,7 +13,7 @@ from jobauto_prefect.facade.http.field_types import Boolean, parse_datetime
 from jobauto_prefect.facade.http.operations import answered, operation
 from jobauto_prefect.facade.http.parameters import MAX_PAGE
 from jobauto_prefect.facade.http.responses import respond_plain
-from jobauto_prefect.facade.kinds.registry import RESOURCES
+from jobauto_prefect.facade.kinds import jobs
 from jobauto_prefect.facade.kinds.resource import Filter, Resource
 from jobauto_prefect.facade.resources.lists import parse_selection
 from jobauto_prefect.facade.service import CurrentService
@@ -28,11 +28,10 @@ from jobauto_prefect.ledger.soft_delete import dependents, soft_delete
 from jobauto_prefect.ledger.states import JobState
 
 BEGUN_OR_DUE = "`begin` (where a job has not begun: `schedule`)"
-JOBS = next(resource for resource in RESOURCES if resource.record is Job)
 DELETABLE_JOBS = replace(
-    JOBS,
+    jobs.RESOURCE,
     filters={
-        **JOBS.filters,
+        **jobs.RESOURCE.filters,
         "from": Filter("begun_or_due", parse_datetime, "ge", shown=BEGUN_OR_DUE),
         "to": Filter("begun_or_due", parse_datetime, "le", shown=BEGUN_OR_DUE),
     },

@@ -33,15 +33,12 @@ from jobauto_prefect.facade.http.responses import (
     respond,
     route_of,
 )
-from jobauto_prefect.facade.kinds.jobs import add_wait_reasons
 from jobauto_prefect.facade.kinds.registry import field_titles
 from jobauto_prefect.facade.kinds.resource import Filter, Resource
-from jobauto_prefect.facade.kinds.run_templates import add_job_counts
 from jobauto_prefect.facade.resources.natural_keys import filter_value
 from jobauto_prefect.facade.service import CurrentService, Service
 from jobauto_prefect.ledger.queries import lists
 from jobauto_prefect.ledger.queries.lists import Condition, Selection
-from jobauto_prefect.ledger.records import User
 
 DEFAULT_PAGE = 100
 COUNT: Json = {
@@ -68,10 +65,11 @@ def add_list(router: APIRouter, resource: Resource) -> None:
         with service.ledger.reading() as session:
             page = lists.page(session, resource.record, selection)
             shown = [resource.show(record, service.settings) for record in page.records]
-            now = service.ledger.clock()
-            add_wait_reasons(session, page.records, shown, service.settings, now)
+            if resource.annotate is not None:
+                now = service.ledger.clock()
+                resource.annotate(session, page.records, shown, service.settings, now)
             if address_of(request).dialect.counts_work:
-                add_job_counts(session, page.records, shown)
+                resource.count_work(session, page.records, shown)
             names = load_names(session, who, shown) if format_name == "html" else {}
         view = _list_view(resource, request, who, shown, page, names)
         return respond(request, format_name, view, headers=_headers(request, page))
@@ -179,8 +177,8 @@ def parse_selection(resource: Resource, request: Request, who: Identity) -> Sele
     if faults:
         raise InvalidInput(faults)
     companies = who.rights.companies_with(resource.kind.read)
-    if resource.record is User and companies is not None:
-        conditions.append(Condition("id", who.user_id or 0))
+    if resource.own is not None and companies is not None:
+        conditions.append(Condition("id", resource.own(who) or 0))
     elif resource.record not in lists.IN_COMPANIES and not who.rights.anywhere(resource.kind.read):
         conditions.append(Condition("id", 0))
     cursor = query.get("cursor") or None
@@ -237,7 +235,7 @@ def _stream_all(
             for batch in lists.batches(session, resource.record, selection):
                 records = [resource.show(record, service.settings) for record in batch]
                 if dialect.counts_work:
-                    add_job_counts(session, batch, records)
+                    resource.count_work(session, batch, records)
                 for record in records:
                     yield dialect.show(resource.kind.item, record)
 

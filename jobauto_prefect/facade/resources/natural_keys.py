@@ -15,7 +15,7 @@ from jobauto_prefect.facade.auth.identity import CurrentUser, Identity
 from jobauto_prefect.facade.http.field_types import as_integer, parse_text
 from jobauto_prefect.facade.http.parameters import path_key
 from jobauto_prefect.facade.http.requests import Fields
-from jobauto_prefect.facade.kinds.registry import RESOURCES
+from jobauto_prefect.facade.kinds.registry import BY_ITEM, BY_RECORD
 from jobauto_prefect.facade.kinds.resource import Filter
 from jobauto_prefect.facade.service import CurrentService, Service
 from jobauto_prefect.kinds import KINDS as WORDS
@@ -31,11 +31,7 @@ from jobauto_prefect.ledger.records import (
 )
 from jobauto_prefect.ledger.store import ReadingSession
 
-PERMISSIONS: Mapping[type[Any], str] = {
-    resource.record: resource.kind.permissions for resource in RESOURCES
-}
-KINDS: Mapping[str, type[Any]] = {resource.kind.item: resource.record for resource in RESOURCES}
-ITEMS: Mapping[type[Any], str] = {record: item for item, record in KINDS.items()}
+KINDS: Mapping[str, type[Any]] = {item: each.record for item, each in BY_ITEM.items()}
 
 REFERENCES: Mapping[str, Mapping[str, type[Any]]] = {
     **{
@@ -70,7 +66,7 @@ def key_type(kind: type[Base], parameter: str = "record_id") -> Any:
         except ValueError as error:
             raise InvalidInput([Fault(f"/{parameter}", "type", str(error))]) from None
 
-    read.parameter = path_key(WORDS[ITEMS[kind]], parameter)  # type: ignore[attr-defined]
+    read.parameter = path_key(BY_RECORD[kind].kind, parameter)  # type: ignore[attr-defined]
     return Annotated[int, Depends(read)]
 
 
@@ -127,8 +123,10 @@ OWNED = (*OwnedRecord.__args__, EventSource)
 
 
 def _can_read(who: Identity, kind: type[Any], record: Any) -> bool:
-    own = kind is User and record.id == who.user_id
-    return own or who.rights.may_read(PERMISSIONS[kind], company_of(record))
+    resource = BY_RECORD[kind]
+    return resource.is_own(who, record) or who.rights.may_read(
+        resource.kind.permissions, company_of(record)
+    )
 
 
 def _select_meant(who: Identity, records: list[Any], company_id: int | None) -> list[Any]:
@@ -158,11 +156,14 @@ def resolve_names(
     Raises:
         InvalidInput: naming each that is not there, or that this person may not see, whether it
             came as an id or as a name.
-        NotFound: it is the run template of a job, as for an id.
+        JobautoError: what the kind makes of one that is not there, by itself.
     """
+    resource = BY_ITEM.get(item)
+    unresolved = resource.unresolved if resource else None
+    written = resource.body.model_fields if resource and resource.body else {}
     members = REFERENCES.get(item, {})
     given = [name for name in members if fields.get(name) is not None]
-    actions = [mode for mode in ActionMode if item == "runtemplate" and mode in fields]
+    actions = [mode for mode in ActionMode if mode in written and mode in fields]
     faults: list[Fault] = []
     ids_in_actions: list[
         Fault
@@ -174,11 +175,11 @@ def resolve_names(
             company_id = _company_of(session, who, item, read, record_id)
             reference_id = find_id(session, who, kind, parse_text(pointer[1:], word), company_id)
             is_there = reference_id is not None
-        else:  # what is a job's, its write looks for by itself
-            reference_id, is_there = word, item == "job" or _is_there(session, who, kind, word)
+        else:  # for an id such a kind's write looks by itself
+            reference_id, is_there = word, bool(unresolved) or _is_there(session, who, kind, word)
         message = f"there is no {kind.__tablename__} {word!r}"
-        if not is_there and item == "job":
-            raise NotFound(message)
+        if not is_there and unresolved:
+            raise unresolved(message)
         if not is_there:
             missing = faults if is_name(word) else missing_ids
             missing.append(Fault(pointer, "reference", message))

@@ -10,8 +10,7 @@ from pydantic import Field, GetJsonSchemaHandler
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema
 
-from jobauto_prefect.definitions import schema as definition_schema
-from jobauto_prefect.errors import Fault, Forbidden, InvalidInput, NotFound, OtherId, RecordExists
+from jobauto_prefect.errors import Fault, InvalidInput, NotFound, OtherId, RecordExists
 from jobauto_prefect.facade import answers
 from jobauto_prefect.facade.answers import Answer
 from jobauto_prefect.facade.auth.identity import CurrentUser, Identity
@@ -38,19 +37,12 @@ from jobauto_prefect.facade.http.parameters import (
     query,
 )
 from jobauto_prefect.facade.http.requests import (
-    WHOLE_BODY,
-    BodyFields,
     Fields,
     RawBody,
-    merge_fields,
-    read_write_query,
     translate_input,
 )
 from jobauto_prefect.facade.http.responses import base_of, format_of, respond
-from jobauto_prefect.facade.kinds.applications import read_definition
-from jobauto_prefect.facade.kinds.jobs import add_wait_reasons
 from jobauto_prefect.facade.kinds.resource import Resource, link
-from jobauto_prefect.facade.kinds.run_templates import add_job_counts
 from jobauto_prefect.facade.resources.lists import view_of
 from jobauto_prefect.facade.resources.natural_keys import (
     is_name,
@@ -60,18 +52,12 @@ from jobauto_prefect.facade.resources.natural_keys import (
     resolve_names,
 )
 from jobauto_prefect.facade.service import CurrentService, Service
-from jobauto_prefect.facade.writes.base import WriteRequest, WriteResult, parse_flag
+from jobauto_prefect.facade.writes.base import WriteRequest, WriteResult
 from jobauto_prefect.ledger.access.ownership import company_of
 from jobauto_prefect.ledger.audit.trail import WritingSession
 from jobauto_prefect.ledger.queries.names import LOOKS
-from jobauto_prefect.ledger.records import App, Job, User
 from jobauto_prefect.ledger.store import ReadingSession
 
-DEFINITION = query(
-    "definition", {"type": "boolean", "default": False},
-    "The body is a definition and nothing else: fields such as `id` and `enabled` are kept "
-    "as its own. What is ours is in the query.",
-)  # fmt: skip
 LOCATION: Json = {
     "description": "The address of the record.",
     "required": True,
@@ -107,30 +93,6 @@ class Both:
         return made | ({"properties": self.fields} if self.fields else {})
 
 
-def read_definition_fields(raw: RawBody, request: Request) -> Fields:
-    """Read a body as `read_body_fields` does, or as a definition: every error with line and column.
-
-    With `definition` in the query its keys are all the document's; the write reads them.
-    """
-    query = read_write_query(request)
-    if parse_flag(query.pop("definition", False), "/definition"):
-        return query | {"definition": WHOLE_BODY}
-    return merge_fields(query, read_definition(raw) if raw.strip() else {})
-
-
-DefinitionFields = Annotated[Fields, Depends(read_definition_fields)]
-
-
-async def require_definition_writer(who: CurrentUser) -> None:
-    """Require somebody who may write definitions at all: to judge one takes long.
-
-    Raises:
-        Forbidden: they may write none.
-    """
-    if not any(who.rights.anywhere(f"applications.{action}") for action in ("create", "update")):
-        raise Forbidden("this needs the permission applications.update; ask an administrator")
-
-
 @dataclass(frozen=True, slots=True)
 class UpsertRequest:
     """A request to create or update a record, read before anything is written.
@@ -152,7 +114,6 @@ class UpsertRequest:
 def add_upsert(router: APIRouter, resource: Resource) -> None:
     """Add the routes that write records of a kind."""
     assert resource.body is not None  # noqa: S101 - what can be written has one
-    read: Any = DefinitionFields if resource.record is App else BodyFields
 
     def read_new(fields: Any, raw: RawBody, request: Request, who: CurrentUser) -> UpsertRequest:
         return _read(resource, fields, raw, request, who)
@@ -171,7 +132,7 @@ def add_upsert(router: APIRouter, resource: Resource) -> None:
         return _read(resource, fields | {"id": record_id}, raw, request, who)
 
     for function in (read_new, read_update):  # each row has its own kind of body
-        function.__annotations__["fields"] = read
+        function.__annotations__["fields"] = resource.reader.fields
     read_update.__annotations__["record_id"] = key_type(resource.record)
 
     def endpoint(read_request: Callable[..., UpsertRequest]) -> Callable[..., Response]:
@@ -185,7 +146,6 @@ def add_upsert(router: APIRouter, resource: Resource) -> None:
         return write
 
     kind = resource.kind
-    may_write = [Depends(require_definition_writer)] if resource.record is App else []
     add = functools.partial(
         operation,
         router,
@@ -194,12 +154,11 @@ def add_upsert(router: APIRouter, resource: Resource) -> None:
         body=resource.body,
         fields=lambda: _body_fields(resource),
         item=kind.item,
-        dependencies=may_write,
+        dependencies=resource.reader.dependencies,
     )
     body = resource.body.__name__
     changed = f"{resource.answer.__name__}Change" if resource.change else body
     key = query(kind.parameter, number_or_name(kind), "The record to update.")
-    mode = [DEFINITION] if resource.record is App else []
     write = add(
         f"POST /{kind.item}/",
         name=f"write{to_pascal_case(kind.noun)}",
@@ -207,7 +166,7 @@ def add_upsert(router: APIRouter, resource: Resource) -> None:
         description=_describe_write(resource),
         errors=(*WRITE_ERRORS, 412, 422),
         request_body=json_body(body, required=False),
-        parameters=lambda: (key, *mode, IDEMPOTENCY_KEY, IF_NONE_MATCH),
+        parameters=lambda: (key, *resource.reader.parameters, IDEMPOTENCY_KEY, IF_NONE_MATCH),
     )
     write(endpoint(read_new))
     change = functools.partial(
@@ -256,11 +215,7 @@ def _body_fields(resource: Resource) -> Iterable[str]:
     kind = resource.kind
     assert resource.body is not None  # noqa: S101 - what can be written has one
     yield from (kind.parameter, "id", f"{kind.item}_id", *kind.aliases)
-    if resource.record is App:
-        yield from ("definition", *definition_schema()["properties"])
-        yield from resource.body.model_fields.keys() - {"company"}  # a definition's own
-    else:
-        yield from resource.body.model_fields
+    yield from resource.reader.names(resource.body)
 
 
 def _read(
@@ -272,7 +227,7 @@ def _read(
     named = _apply_aliases(fields, resource.kind.aliases)
     translated = translate_input(request, resource.kind.item, named, known)
     once = idempotent_request(request, who.actor, f"{resource.kind.item} {key or ''}", raw)
-    shows_work = resource.record is Job or address_of(request).dialect.counts_work
+    shows_work = resource.annotate is not None or address_of(request).dialect.counts_work
     return UpsertRequest(request, raw, key, translated, format_name, shows_work, once)
 
 
@@ -319,7 +274,7 @@ def _authorize_replay(
     record = session.get(resource.record, record_id)
     if record is None:
         raise NotFound(f"there is no {resource.record.__tablename__} {record_id} any more")
-    if not (isinstance(record, User) and record.id == who.user_id):
+    if not resource.is_own(who, record):
         who.rights.require(resource.kind.permissions, "update", company_of(record), record)
 
 
@@ -404,8 +359,9 @@ def _respond_written(
     request, record, settings = asked.request, written.record, service.settings
     shown = resource.show(record, settings) | resource.written(record)
     if asked.shows_work:
-        add_wait_reasons(session, [record], [shown], settings, service.ledger.clock())
-        add_job_counts(session, [record], [shown])
+        if resource.annotate is not None:
+            resource.annotate(session, [record], [shown], settings, service.ledger.clock())
+        resource.count_work(session, [record], [shown])
     body = shown | {"created": written.created}
     if written.warnings:
         body["warnings"] = [warning.as_dict() for warning in written.warnings]

@@ -1,6 +1,6 @@
 """Whose an application, credential type or topic is, as writes say and change it."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -21,7 +21,6 @@ from jobauto_prefect.ledger.access.ownership import (
     lock_for_use,
     users_of,
 )
-from jobauto_prefect.ledger.queries.topics import bearers_of, company_bearing
 from jobauto_prefect.ledger.records import App, Company, CredentialType, Topic
 
 D = TypeVar("D", App, CredentialType, Topic)
@@ -123,7 +122,18 @@ def _select_meant(write: WriteRequest, namesakes: Sequence[D]) -> D | None:
     return own[0] if own else _owned_by(namesakes, None)
 
 
-def apply_owner(write: WriteRequest, record: OwnedRecord, owner: Owner) -> bool:
+Others = Callable[[WriteRequest, D, Owner], list[str]]
+"""What else uses a record, and would not with its new owner."""
+
+
+def _other_companies(write: WriteRequest, record: Any, owner: Owner) -> list[str]:
+    others = users_of(write.session, record) - {owner.company_id}
+    return [f"company {number}" for number in sorted(filter(None, others))]
+
+
+def apply_owner(
+    write: WriteRequest, record: D, owner: Owner, others: Others[D] = _other_companies
+) -> bool:
     """Give a record the owner that a request says; return whether it has another one now.
 
     Raises:
@@ -133,12 +143,12 @@ def apply_owner(write: WriteRequest, record: OwnedRecord, owner: Owner) -> bool:
     if not owner.is_said or owner.company_id == record.company_id:
         return False
     if record.id is not None:
-        _require_movable(write, record, owner)
+        _require_movable(write, record, owner, others)
     record.company_id = owner.company_id
     return True
 
 
-def _require_movable(write: WriteRequest, record: OwnedRecord, owner: Owner) -> None:
+def _require_movable(write: WriteRequest, record: D, owner: Owner, others: Others[D]) -> None:
     words = NOUNS[type(record)]
     if write.record_id is None:
         raise Conflict(
@@ -147,21 +157,9 @@ def _require_movable(write: WriteRequest, record: OwnedRecord, owner: Owner) -> 
         )
     require_administrator(write, record, {"company_id"})
     lock_for_owner(write.session, record)
-    named = ", ".join(_other_users(write, record, owner))
+    named = ", ".join(others(write, record, owner))
     if owner.company is not None and named:
         raise Conflict(f"the {words} is used by others, retired records included: {named}")
-
-
-def _other_users(write: WriteRequest, record: OwnedRecord, owner: Owner) -> list[str]:
-    if isinstance(record, Topic):
-        bearers = bearers_of(write.session, record)
-        return [
-            f"{bearer.__tablename__} {bearer.id}"
-            for bearer in bearers
-            if company_bearing(bearer) != owner.company_id
-        ]
-    others = users_of(write.session, record) - {owner.company_id}
-    return [f"company {number}" for number in sorted(filter(None, others))]
 
 
 def require_administrator(

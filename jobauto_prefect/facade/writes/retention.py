@@ -47,14 +47,15 @@ class CompanyRetentionBody(RetentionBody, total=False):
     ]
 
 
-def authorize_retention(write: WriteRequest, record: Company | RunTemplate, body: Any) -> None:
+def authorize_retention(
+    write: WriteRequest, record: Company | RunTemplate, body: Any, company_id: int
+) -> None:
     """Require that who changes the bounds of a record may delete the jobs that go by them.
 
     Raises:
         Forbidden: they may not.
     """
     given = body.retention if "retention" in body.model_fields_set else record.retention
-    company_id = record.id if isinstance(record, Company) else record.company.id
     if (given or {}) != (record.retention or {}) and not write.who.rights.may(
         "jobs.delete", company_id
     ):

@@ -127,12 +127,11 @@ def _column_head(view: View, name: str, label: str, beginning: Mapping[str, str]
 
 def _count_text(view: View, shown: int) -> str:
     total = shown if view.total is None else view.total
-    kind = KINDS.get(view.item)
-    plural = kind.many.lower() if kind and kind.item != "auditlog" else "entries"
-    singular = kind.one.lower() if kind and kind.item != "auditlog" else "entry"
     if view.total is None and (view.next_query is not None or view.first_query is not None):
         return f"{shown:,} on this page"
-    counted = f"{total:,} {singular if total == 1 else plural}"
+    kind = KINDS.get(view.item)
+    one, several = kind.counted or (kind.noun, kind.nouns) if kind else ("entry", "entries")
+    counted = f"{total:,} {one if total == 1 else several}"
     return counted if shown == total else f"{shown:,} of {counted}"
 
 
@@ -163,7 +162,7 @@ def _record_parts(view: View, data: Record) -> dict[str, Any]:
     wide = [name for name in cells if cells[name].kind in WIDE_CELLS]
     return {
         "name": _name(view, data),
-        "picture": image_address(data.get("image")) if view.item == "app" else None,
+        "picture": image_address(data.get("image")) if view.item else None,
         "badges": [Section(field_label(name, titles), cells[name]) for name in badges],
         "prefect_url": parse_web_address(link),
         "facts": [
