@@ -184,6 +184,20 @@ class PrefectApi:
         """Post JSON; return the answer's JSON, None where there is none."""
         return await self.call("POST", path, body)
 
+    async def post_once(self, path: str, body: Any) -> Any:
+        """Post JSON as `post` does, but never twice: who gets no answer goes another way.
+
+        Raises:
+            PrefectUnavailable: it may have arrived all the same.
+        """
+        try:
+            response = await self._client.request("POST", path, json=body)
+        except httpx.TransportError as error:
+            raise self._away(error) from None
+        if not response.is_success:
+            raise _error(response, "POST", path)
+        return _content(response, self.url)
+
     async def pages(self, path: str, query: Mapping[str, Any]) -> AsyncIterator[list[Any]]:
         """Yield all that a filter finds, a page at a time."""
         for offset in itertools.count(0, PAGE_SIZE):

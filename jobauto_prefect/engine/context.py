@@ -2,10 +2,11 @@
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Concatenate, ParamSpec, TypeVar
 
 from jobauto_prefect.engine.api import PrefectApi
+from jobauto_prefect.engine.batches import Batches
 from jobauto_prefect.ledger.audit.trail import SERVICE, WritingSession
 from jobauto_prefect.ledger.store import Ledger, ReadingSession
 from jobauto_prefect.settings import Settings
@@ -13,14 +14,18 @@ from jobauto_prefect.settings import Settings
 P = ParamSpec("P")
 T = TypeVar("T")
 
+CALLS_AT_ONCE = 16
+"""Calls that create flow runs, or bind them, side by side: those of one deployment are one."""
+
 
 @dataclass(frozen=True, slots=True)
 class EngineContext:
-    """Ledger, Prefect, and the settings of both."""
+    """Ledger, Prefect, the settings of both, and what waits to go to either together."""
 
     ledger: Ledger
     prefect: PrefectApi
     settings: Settings
+    batches: Batches = field(default_factory=lambda: Batches(CALLS_AT_ONCE), compare=False)
 
     async def read(
         self, work: Callable[Concatenate[ReadingSession, P], T], *args: P.args, **named: P.kwargs

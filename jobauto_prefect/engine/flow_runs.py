@@ -1,18 +1,22 @@
 """Flow runs: making them, giving them states, ending them."""
 
+import asyncio
 import contextlib
 import functools
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+import logging
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 from typing import Any
 from uuid import UUID, uuid4
 
 from jobauto_prefect.engine.api import PAGE_SIZE, PrefectApi
-from jobauto_prefect.errors import NotFound
+from jobauto_prefect.errors import JobautoError, NotFound
 from jobauto_prefect.jobs.appearance import RunAppearance
 from jobauto_prefect.runtime.protocol import PrefectState, RunStatus
+
+logger = logging.getLogger(__name__)
 
 ENDING = frozenset({"CANCELLING", "CANCELLED"})
 CANCELLED_IN_PREFECT = "cancelled in Prefect"
@@ -43,39 +47,76 @@ class Proposal:
         return self.verdict is Verdict.ACCEPT
 
 
-async def create_run(
-    api: PrefectApi,
-    deployment_id: UUID,
-    *,
-    parameters: Mapping[str, Any],
-    scheduled: datetime,
-    name: str,
-    labels: Mapping[str, str | int] | None = None,
-    tags: Iterable[str] = (),
-    idempotency_key: str | None = None,
-) -> UUID:
-    """Create a flow run of a deployment; with a key that was used before, return the one made then.
+@dataclass(frozen=True, slots=True)
+class NewRun:
+    """A flow run to be created; with a key that was used before, it is the one made then.
 
     The parameters are not checked against the deployment's schema: the claim says what is
     missing, and says it better.
+    """
+
+    name: str
+    scheduled: datetime
+    parameters: Mapping[str, Any]
+    labels: Mapping[str, str | int] = field(default_factory=dict)
+    idempotency_key: str = field(default_factory=lambda: str(uuid4()))
+
+    @property
+    def body(self) -> dict[str, Any]:
+        """The run as Prefect is asked for it."""
+        return {
+            "name": self.name,
+            "parameters": dict(self.parameters),
+            "enforce_parameter_schema": False,
+            "labels": dict(self.labels),
+            "idempotency_key": self.idempotency_key,
+            "state": {
+                "type": "SCHEDULED",
+                "state_details": {"scheduled_time": self.scheduled.isoformat()},
+            },
+        }
+
+
+async def create_run(api: PrefectApi, deployment_id: UUID, run: NewRun) -> UUID:
+    """Create a flow run of a deployment.
 
     Raises:
         NotFound: the deployment is gone.
     """
-    body: dict[str, Any] = {
-        "name": name,
-        "parameters": dict(parameters),
-        "enforce_parameter_schema": False,
-        "labels": dict(labels or {}),
-        "tags": list(tags),
-        "idempotency_key": idempotency_key or str(uuid4()),
-        "state": {
-            "type": "SCHEDULED",
-            "state_details": {"scheduled_time": scheduled.isoformat()},
-        },
-    }
-    answer = await api.post(f"/deployments/{deployment_id}/create_flow_run", body)
+    answer = await api.post(f"/deployments/{deployment_id}/create_flow_run", run.body)
     return UUID(answer["id"])
+
+
+async def create_runs(
+    api: PrefectApi, deployment_id: UUID, runs: Sequence[NewRun]
+) -> Sequence[UUID | BaseException]:
+    """Create flow runs of a deployment with one call; return the id of each, or why it has none.
+
+    Prefect creates all in one transaction. Where the database refuses one of them, it takes back
+    the others, too, whose ids are in the answer all the same; where the answer is lost, nothing
+    is known of any. In both cases each is created by a call of its own, under its key.
+    """
+    if len(runs) > 1 and (created := await _created_together(api, deployment_id, runs)):
+        return [created[run.idempotency_key] for run in runs]
+    alone = (create_run(api, deployment_id, run) for run in runs)
+    return await asyncio.gather(*alone, return_exceptions=True)
+
+
+async def _created_together(
+    api: PrefectApi, deployment_id: UUID, runs: Sequence[NewRun]
+) -> dict[str, UUID] | None:
+    """Return key -> id; None: they have to be created singly."""
+    bodies = {run.idempotency_key: run.body for run in runs}  # with a key once
+    path = f"/deployments/{deployment_id}/create_flow_run/bulk"
+    try:
+        answer = await api.post_once(path, list(bodies.values()))
+    except JobautoError as error:
+        logger.info("flow runs are created singly: %s", error)
+        return None
+    results = answer["results"]
+    if [result["status"] for result in results] != ["CREATED"] * len(bodies):
+        return None
+    return {key: UUID(result["flow_run_id"]) for key, result in zip(bodies, results, strict=True)}
 
 
 async def propose(

@@ -1,8 +1,10 @@
 """What each kind of message of the outbox tells Prefect."""
 
+import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import timedelta
+from functools import partial
 from typing import Any
 from uuid import UUID
 
@@ -22,6 +24,7 @@ from jobauto_prefect.engine.sync.event_rules import apply_rule, retire_rule
 from jobauto_prefect.engine.sync.template_deployments import apply_template, apply_templates
 from jobauto_prefect.errors import JobautoError, NotFound, PrefectRefuses
 from jobauto_prefect.jobs.appearance import run_name
+from jobauto_prefect.jobs.isolation import CONCERNS_ALL
 from jobauto_prefect.jobs.outcome.cancellation import block
 from jobauto_prefect.jobs.outcome.results import (
     PREFECT_STATES,
@@ -33,7 +36,13 @@ from jobauto_prefect.jobs.windows.tasks import task_event
 from jobauto_prefect.ledger import outbox
 from jobauto_prefect.ledger.audit.trail import WritingSession
 from jobauto_prefect.ledger.jobs import attempts, leases
-from jobauto_prefect.ledger.jobs.flow_runs import awaits_run, is_of_window, run_key, window_key
+from jobauto_prefect.ledger.jobs.flow_runs import (
+    awaits_run,
+    bind_runs,
+    is_of_window,
+    run_key,
+    window_key,
+)
 from jobauto_prefect.ledger.outbox import OutboxKind
 from jobauto_prefect.ledger.queries.jobs import artifacts_of, job_with_context
 from jobauto_prefect.ledger.records import Job, OutboxMessage, Task
@@ -101,13 +110,13 @@ async def _create_run(context: EngineContext, message: OutboxMessage) -> bool:
         if job.task_id is not None and await adopt_pauses(context, [job.runtemplate_id]):
             return False  # somebody paused the deployment in Prefect: its windows have ended
         try:
-            run = await _run_of(context, job, parameters, is_stale=is_stale)
+            run = await _run_of(context, job, parameters, message, is_stale=is_stale)
         except PrefectRefuses as error:
             if context.ledger.clock() - message.created_at < REFUSED_FOR:
                 raise  # it comes again, and until then the job says what it waits for
             await context.write(_block, job.id, f"{error}; {CORRECT}")
             return False
-        await context.write(_bind, job.id, run, message)
+        await context.batches.join("bind", (job.id, run, message), partial(_bind_all, context))
         return True
 
 
@@ -127,7 +136,12 @@ def _read_start(
 
 
 async def _run_of(
-    context: EngineContext, job: Job, parameters: Mapping[str, Any], *, is_stale: bool
+    context: EngineContext,
+    job: Job,
+    parameters: Mapping[str, Any],
+    message: OutboxMessage,
+    *,
+    is_stale: bool,
 ) -> UUID:
     """Return the flow run of a job, of a deployment that says what the record does.
 
@@ -141,7 +155,7 @@ async def _run_of(
     deployment_id = job.runtemplate.deployment_id
     if deployment_id is not None and not is_stale:
         try:
-            return await _new_run(context, job, deployment_id, parameters)
+            return await _new_run(context, job, deployment_id, parameters, message)
         except NotFound:
             logger.info("deployment %s is gone; it is made again", deployment_id)
         except PrefectRefuses as error:
@@ -149,22 +163,26 @@ async def _run_of(
     applied = await apply_template(context, job.runtemplate_id)
     if applied is None:
         raise NotFound(f"run template {job.runtemplate_id} is gone")
-    return await _new_run(context, job, applied.deployment_id, parameters)
+    return await _new_run(context, job, applied.deployment_id, parameters, message)
 
 
 async def _new_run(
-    context: EngineContext, job: Job, deployment_id: UUID, parameters: Mapping[str, Any]
+    context: EngineContext,
+    job: Job,
+    deployment_id: UUID,
+    parameters: Mapping[str, Any],
+    message: OutboxMessage,
 ) -> UUID:
-    return await flow_runs.create_run(
-        context.prefect,
-        deployment_id,
-        parameters=parameters,
-        scheduled=job.schedule,
-        name=run_name(job),
-        labels=labels_of(job),
-        idempotency_key=window_key(job.runtemplate, job.schedule)
-        if is_of_window(job)
-        else run_key(job),
+    """Create the flow run of a job, with those of its deployment that wait.
+
+    What failed before is tried by itself: others do not go singly because of it.
+    """
+    key = window_key(job.runtemplate, job.schedule) if is_of_window(job) else run_key(job)
+    run = flow_runs.NewRun(run_name(job), job.schedule, parameters, labels_of(job), key)
+    return await context.batches.join(
+        (deployment_id, message.id if message.attempts else None),
+        run,
+        partial(flow_runs.create_runs, context.prefect, deployment_id),
     )
 
 
@@ -182,13 +200,29 @@ def _read_job(session: ReadingSession, job_id: int) -> Job | None:
         return None
 
 
-def _bind(session: WritingSession, job_id: int, flow_run_id: UUID, message: OutboxMessage) -> None:
-    outbox.remove(session, message)
-    job = session.get(Job, job_id)
-    if job is not None and job.flow_run_id is None:
-        job.flow_run_id = flow_run_id
-        if job.state not in LIVE_JOBS:  # it ended while its run was being made
-            outbox.enqueue(session, OutboxKind.CANCEL_RUN, job_id)
+Binding = tuple[int, UUID, OutboxMessage]
+"""A job's id, its flow run, and the message that asked for it."""
+
+
+async def _bind_all(
+    context: EngineContext, bindings: Sequence[Binding]
+) -> Sequence[BaseException | None]:
+    """Bind jobs to their flow runs in one transaction; where that fails, each in one of its own."""
+    try:
+        await context.write(_bind, bindings)
+    except CONCERNS_ALL:
+        raise
+    except Exception:
+        if len(bindings) == 1:
+            raise
+        each = (context.write(_bind, [binding]) for binding in bindings)
+        return await asyncio.gather(*each, return_exceptions=True)
+    return [None] * len(bindings)
+
+
+def _bind(session: WritingSession, bindings: Sequence[Binding]) -> None:
+    outbox.remove(session, *(message for _, _, message in bindings))
+    bind_runs(session, {job_id: flow_run_id for job_id, flow_run_id, _ in bindings})
 
 
 async def _cancel_run(context: EngineContext, message: OutboxMessage) -> None:

@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from datetime import timedelta
 
 from jobauto_prefect.definitions.storable import storable_text
+from jobauto_prefect.engine.batches import MOST_TOGETHER
 from jobauto_prefect.engine.context import EngineContext
 from jobauto_prefect.engine.message_handlers import OF_JOBS, handle, handle_together
 from jobauto_prefect.errors import (
@@ -26,7 +27,10 @@ from jobauto_prefect.logs import log_context
 logger = logging.getLogger(__name__)
 
 AT_ONCE = 8  # messages handled side by side
-OWN_AT_ONCE = 2 * AT_ONCE  # with those that somebody has just written and waits for
+OWN_AT_ONCE = AT_ONCE + 2 * MOST_TOGETHER
+"""With those that somebody has just written and waits for: while some go to Prefect together, as
+many gather."""
+
 REGISTRATIONS_AT_ONCE = AT_ONCE // 2
 """The rest of them is for starts and ends, however long what is applied takes."""
 

@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -121,6 +122,10 @@ class Relay:
     def asked(self, client: socket.socket, data: bytes) -> None:
         """What somebody asks, before it is passed on."""
 
+    def loses_answer(self, client: socket.socket) -> bool:
+        """Whether this client's connection breaks where an answer should come."""
+        return False
+
     def _accept(self) -> None:
         with contextlib.suppress(OSError):
             while True:
@@ -150,10 +155,67 @@ class Relay:
                 if flows is self._flows:
                     self.asked(source, data)
                 flows.wait()
+                if flows is self._answers and self.loses_answer(target):
+                    break
                 target.sendall(data)
         for connection in (source, target):
             self._open.discard(connection)
             _close(connection)
+
+
+class LossyRelay(Relay):
+    """A relay of HTTP that keeps what is called, may hold calls, and lose answers to them.
+
+    What is lost has been answered: the server did what was asked.
+    """
+
+    def __init__(self, to_port: int) -> None:
+        self.calls: list[str] = []
+        self.lost = 0
+        self._losing: tuple[str, int] = ("", 0)
+        self._unlucky = set[socket.socket]()
+        self._held_path = ""
+        self._go_on = threading.Event()
+        super().__init__(to_port)
+
+    def lose(self, path: str, times: int = 1) -> None:
+        """Lose the answers to so many calls whose path ends so."""
+        self._losing = path, times
+
+    def hold(self, path: str) -> None:
+        """Pass on no call whose path ends so, until `go_on`."""
+        self._held_path = path
+        self._go_on.clear()
+
+    def go_on(self) -> None:
+        """Pass on what was held, and whatever comes."""
+        self._held_path = ""
+        self._go_on.set()
+
+    def count(self, ending: str) -> int:
+        """How many calls end like this."""
+        return sum(call.endswith(ending) for call in self.calls)
+
+    def asked(self, client: socket.socket, data: bytes) -> None:
+        """Keep the call, hold it, and note that its answer is to be lost."""
+        head = re.match(rb"([A-Z]+) (?:/api)?(\S+) HTTP/1.1\r\n", data)
+        if head is None:
+            return
+        path = head[2].decode()
+        self.calls.append(f"{head[1].decode()} {path}")
+        if self._held_path and path.endswith(self._held_path):
+            self._go_on.wait()
+        losing, times = self._losing
+        if times and path.endswith(losing):
+            self._losing = losing, times - 1
+            self._unlucky.add(client)
+
+    def loses_answer(self, client: socket.socket) -> bool:
+        """Whether the last call of this client was to have no answer."""
+        is_lost = client in self._unlucky
+        self._unlucky.discard(client)
+        self.lost += is_lost
+        return is_lost
 
 
 class SocketRelay(Relay):

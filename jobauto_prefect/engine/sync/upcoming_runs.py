@@ -18,7 +18,7 @@ from jobauto_prefect.compiler.scheduling.prefect_schedule import schedule_for_pr
 from jobauto_prefect.compiler.scheduling.windows import windows_after
 from jobauto_prefect.engine.api import PAGE_SIZE, PrefectApi
 from jobauto_prefect.engine.context import EngineContext
-from jobauto_prefect.engine.flow_runs import create_run, name_run
+from jobauto_prefect.engine.flow_runs import NewRun, create_run, name_run
 from jobauto_prefect.errors import NotFound
 from jobauto_prefect.jobs.appearance import window_name
 from jobauto_prefect.jobs.windows.closed_time import closed_times
@@ -138,14 +138,9 @@ async def _made_ahead(context: EngineContext, outlook: Outlook) -> dict[str, dic
 
 async def _make(api: PrefectApi, deployment_id: UUID, coming: UpcomingRun) -> None:
     with contextlib.suppress(NotFound):  # the deployment: whoever deleted it meant its runs, too
-        await create_run(
-            api,
-            deployment_id,
-            parameters={"jobauto": {"window": coming.due.isoformat()}},
-            scheduled=coming.due,
-            name=coming.name,
-            idempotency_key=coming.key,
-        )
+        parameters = {"jobauto": {"window": coming.due.isoformat()}}
+        run = NewRun(coming.name, coming.due, parameters, idempotency_key=coming.key)
+        await create_run(api, deployment_id, run)
 
 
 class UpcomingRuns:

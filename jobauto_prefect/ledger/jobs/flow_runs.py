@@ -1,16 +1,17 @@
 """The flow runs of jobs: their idempotency keys, and which runs are bound to jobs."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime, timedelta
 from uuid import UUID
 
 from sqlalchemy import and_, or_, select
 from sqlalchemy.orm import Session
 
-from jobauto_prefect.ledger.outbox import OutboxKind
+from jobauto_prefect.ledger.audit.trail import WritingSession
+from jobauto_prefect.ledger.outbox import OutboxKind, enqueue
 from jobauto_prefect.ledger.queries.jobs import WITH_CONTEXT
 from jobauto_prefect.ledger.records import Job, OutboxMessage, RunTemplate
-from jobauto_prefect.ledger.states import JobState
+from jobauto_prefect.ledger.states import LIVE_JOBS, JobState
 
 
 def awaits_run(job: Job) -> bool:
@@ -66,6 +67,18 @@ def bound_runs(session: Session, flow_run_ids: Collection[UUID]) -> set[UUID]:
     """Return those of these flow runs that are jobs'."""
     query = select(Job.flow_run_id).where(Job.flow_run_id.in_(flow_run_ids))
     return {run for run in session.scalars(query) if run is not None}
+
+
+def bind_runs(session: WritingSession, runs: Mapping[int, UUID]) -> None:
+    """Bind jobs to the flow runs that were made for them, by job id; those that are bound stay so.
+
+    The run of a job that ended meanwhile is to be cancelled.
+    """
+    query = select(Job).where(Job.id.in_(runs), Job.flow_run_id.is_(None)).order_by(Job.id)
+    for job in session.scalars(query.with_for_update(key_share=True)).all():
+        job.flow_run_id = runs[job.id]
+        if job.state not in LIVE_JOBS:
+            enqueue(session, OutboxKind.CANCEL_RUN, job.id)
 
 
 def moved_key(flow_run_id: object) -> str:

@@ -18,7 +18,7 @@ from jobauto_prefect.compiler.plan import (
 )
 from jobauto_prefect.definitions import parse
 from jobauto_prefect.engine.api import PrefectApi
-from jobauto_prefect.engine.flow_runs import create_run
+from jobauto_prefect.engine.flow_runs import NewRun, create_run
 from jobauto_prefect.engine.sync.deployments import Applied, AppliedIds, apply
 from jobauto_prefect.engine.worker.dispatcher import waiting_runs
 from jobauto_prefect.errors import Conflict, PrefectUnavailable
@@ -225,15 +225,14 @@ async def test_a_deployment_that_somebody_deleted_is_made_again(
 
 
 async def waiting_run(api: PrefectApi, applied: Applied, key: str | None = None) -> UUID:
-    return await create_run(
-        api,
-        applied.deployment_id,
-        parameters={"LIMIT": 9},
-        scheduled=datetime.now(UTC) + timedelta(hours=1),
-        name="acme / Nightly #5",
-        labels={"jobauto.job": 5},
-        idempotency_key=key,
+    run = NewRun(
+        "acme / Nightly #5",
+        datetime.now(UTC) + timedelta(hours=1),
+        {"LIMIT": 9},
+        {"jobauto.job": 5},
+        key or str(uuid4()),
     )
+    return await create_run(api, applied.deployment_id, run)
 
 
 async def test_prefect_says_when_a_waiting_run_was_last_changed(

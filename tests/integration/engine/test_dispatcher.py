@@ -10,7 +10,7 @@ import pytest
 
 from jobauto_prefect.clock import utc_now
 from jobauto_prefect.engine.api import PAGE_SIZE, PrefectApi
-from jobauto_prefect.engine.flow_runs import create_run
+from jobauto_prefect.engine.flow_runs import NewRun, create_run
 from jobauto_prefect.engine.worker import dispatcher
 from jobauto_prefect.engine.worker.dispatcher import (
     CLAIM_AHEAD_SECONDS,
@@ -43,9 +43,7 @@ class Pool:
             self.deployments[queue] = UUID((await self.api.post("/deployments/", body))["id"])
 
     async def add_run(self, queue: str, due: datetime) -> UUID:
-        return await create_run(
-            self.api, self.deployments[queue], parameters={}, scheduled=due, name="run"
-        )
+        return await create_run(self.api, self.deployments[queue], NewRun("run", due, {}))
 
 
 @pytest.fixture
