@@ -1,6 +1,9 @@
-"""Where the console's pages are, for all that leads there: its own pages, Prefect's, and mails."""
+"""Where the contract is, and the console's pages that Prefect's pages and mails lead to."""
 
 from collections.abc import Mapping
+
+CONTRACT = "/api/v1"
+"""Where the routes of the contract are."""
 
 CONSOLE = "/console"
 """Where all pages of the console are but the first."""

@@ -5,7 +5,7 @@ import contextlib
 from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING, Any
 
-from fastapi import FastAPI
+from fastapi import FastAPI, Request, Response
 from starlette.types import ASGIApp
 
 from jobauto_prefect import __version__
@@ -105,8 +105,9 @@ def create_app(
     tokens = TokenCache(ledger, announcements)
     monitor = None if operator is not None else _monitor(settings, ledger)
     app.state.service = Service(
-        settings, ledger, outbox_worker, throttle, passwords, tokens, operator, monitor
-    )
+        settings, ledger, outbox_worker, throttle, passwords, tokens,
+        _sign_in_form, _ask_to_sign_in, operator, monitor,
+    )  # fmt: skip
     app.state.dialect_fields = FIELDS
     errors.add_error_handlers(app)
     app.add_middleware(IdentificationMiddleware)
@@ -124,6 +125,21 @@ def add_routes(app: FastAPI, *, visitors: bool) -> None:
         from jobauto_prefect.facade.console.pages import add_pages
 
         add_pages(app)
+
+
+# The console's pages and their templates are loaded by the first visitor: commands have none.
+
+
+def _sign_in_form(request: Request) -> Response:
+    from jobauto_prefect.facade.console.sign_in_page import respond_with_form
+
+    return respond_with_form(request)
+
+
+async def _ask_to_sign_in(request: Request) -> Response:
+    from jobauto_prefect.facade.console.sign_in_page import respond_signed_out
+
+    return await respond_signed_out(request)
 
 
 def _monitor(settings: Settings, ledger: Ledger) -> "FacadeMonitor":

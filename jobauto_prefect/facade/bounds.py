@@ -16,8 +16,10 @@ from fastapi.routing import APIRoute
 from starlette.routing import BaseRoute
 
 from jobauto_prefect.bounded_process import WALL_SECONDS
+from jobauto_prefect.console_addresses import CONTRACT
 from jobauto_prefect.engine.api import ANSWER_SECONDS
 from jobauto_prefect.engine.prefect_server.database import statement_seconds
+from jobauto_prefect.facade import concurrency
 from jobauto_prefect.facade.app import add_routes
 from jobauto_prefect.facade.apply.applier import LOCK_SECONDS
 from jobauto_prefect.facade.apply.contents import MOST_RECORDS
@@ -31,9 +33,7 @@ from jobauto_prefect.facade.gateway.sockets import (
     MAX_SOCKETS,
     WORKERS_SOCKETS,
 )
-from jobauto_prefect.facade.http.addresses import CONTRACT
 from jobauto_prefect.facade.http.body_sizes import FILES, INTERNAL, body_limit
-from jobauto_prefect.facade.middleware import concurrency
 from jobauto_prefect.facade.middleware.identification import OPEN
 from jobauto_prefect.facade.openapi.document import document
 from jobauto_prefect.facade.resources.prefect_status import PRUNE_SECONDS

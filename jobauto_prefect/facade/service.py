@@ -1,18 +1,19 @@
 """The services that every request can use: settings, ledger, outbox worker, caches."""
 
 import threading
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
 from anyio import CapacityLimiter
-from fastapi import Depends, Request
+from fastapi import Depends, Request, Response
 
 from jobauto_prefect.engine.outbox_worker import OutboxWorker
 from jobauto_prefect.facade.auth.passwords import PasswordVerifier
 from jobauto_prefect.facade.auth.throttle import SignInThrottle
 from jobauto_prefect.facade.auth.token_cache import TokenCache
-from jobauto_prefect.facade.middleware.concurrency import MAX_CONCURRENT, UserConcurrency
+from jobauto_prefect.facade.concurrency import MAX_CONCURRENT, UserConcurrency
 from jobauto_prefect.jobs.claims.credentials import layer_of
 from jobauto_prefect.ledger.audit.trail import Actor
 from jobauto_prefect.ledger.records import Credential
@@ -67,6 +68,7 @@ APPLYING_THREADS = 4
 class Service:
     """`operator` is the person at this machine's command line, who needs no password.
 
+    `sign_in_form` is the console's, `ask_to_sign_in` answers strangers who want a page.
     `monitor` is None in the command line's own copy of the facade.
     `applying` has a place for each person who plans or applies files, `following` for each output
     that is followed; their threads are apart, so that others need not wait for them.
@@ -78,6 +80,8 @@ class Service:
     throttle: SignInThrottle
     passwords: PasswordVerifier
     tokens: TokenCache
+    sign_in_form: Callable[[Request], Response]
+    ask_to_sign_in: Callable[[Request], Awaitable[Response]]
     operator: Actor | None = None
     monitor: "FacadeMonitor | None" = None
     availability: AvailabilityCache = field(default_factory=AvailabilityCache)

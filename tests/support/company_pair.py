@@ -7,8 +7,8 @@ from typing import Any
 
 import httpx
 
+from jobauto_prefect.console_addresses import CONTRACT
 from jobauto_prefect.facade.compat.translation import PREFIXES
-from jobauto_prefect.facade.http.addresses import CONTRACT
 from jobauto_prefect.ledger.access.tokens import issue_user_token
 from jobauto_prefect.ledger.audit.trail import SERVICE
 from jobauto_prefect.ledger.records import CompanyUser, User, UserRole

@@ -24,8 +24,8 @@ from jobauto_prefect.facade.apply.record_kinds import (
 from jobauto_prefect.facade.apply.refusals import Refusals
 from jobauto_prefect.facade.auth.identity import Identity
 from jobauto_prefect.facade.http.requests import WHOLE_BODY, Fields
+from jobauto_prefect.facade.kinds.natural_keys import resolve_names
 from jobauto_prefect.facade.kinds.registry import BY_ITEM
-from jobauto_prefect.facade.resources.natural_keys import resolve_names
 from jobauto_prefect.facade.service import Service
 from jobauto_prefect.facade.writes.base import WriteRequest, WriteResult
 from jobauto_prefect.jobs.windows.tasks import deactivate

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Annotated, Protocol
 
 from fastapi import Depends, Request
@@ -23,10 +23,16 @@ from jobauto_prefect.facade.auth.request_state import OPERATOR, request_id_of
 from jobauto_prefect.facade.auth.throttle import UNKNOWN, WRONG_PASSWORD, SignInThrottle
 from jobauto_prefect.facade.auth.token_cache import TokenCache
 from jobauto_prefect.facade.auth.visitor_sessions import DOOR, session_token
-from jobauto_prefect.facade.service import Service
 from jobauto_prefect.ledger.access.sign_ins import Account, Grants, Origin, account
-from jobauto_prefect.ledger.access.tokens import SESSION_KINDS, TOKEN_PREFIX, Bearer, TokenKind
-from jobauto_prefect.ledger.audit.trail import Actor
+from jobauto_prefect.ledger.access.tokens import (
+    SESSION_KINDS,
+    TOKEN_PREFIX,
+    Bearer,
+    TokenKind,
+    issue_user_token,
+)
+from jobauto_prefect.ledger.audit.trail import Actor, write_entry
+from jobauto_prefect.ledger.queries.lookup import get_record
 from jobauto_prefect.ledger.records import User
 from jobauto_prefect.ledger.store import Ledger
 
@@ -81,6 +87,14 @@ class SignInServices(Protocol):
     @property
     def tokens(self) -> TokenCache:
         """The cache of tokens and their owners."""
+
+
+class IdentifyingServices(SignInServices, Protocol):
+    """The services that a request of whomever needs."""
+
+    @property
+    def operator(self) -> Actor | None:
+        """The person at this machine's command line."""
 
 
 Scheme = Callable[[SignInServices, HTTPConnection, str, str], Identity | None]
@@ -166,6 +180,25 @@ def sign_in(service: SignInServices, request: HTTPConnection, login: str, passwo
         raise Unauthorized(WRONG_PASSWORD)
 
 
+def issue_login_token(
+    service: SignInServices, request: Request, user: Account, kind: TokenKind, lifetime: timedelta
+) -> tuple[str, datetime]:
+    """Issue a token for somebody who has signed in; return its text and when it expires.
+
+    Raises:
+        Unauthorized: the password was changed meanwhile.
+    """
+    actor = with_request_origin(request, Actor(name=user.login, door="rest", user_id=user.user_id))
+    expires_at = service.ledger.clock() + lifetime
+    with service.ledger.writing(actor) as session:
+        record = get_record(session, User, user.user_id)
+        text, _ = issue_user_token(session, record, expires_at, kind)
+        if record.password_hash != user.password_hash:
+            raise Unauthorized(WRONG_PASSWORD)
+        write_entry(session, "Login", "login", {}, entity_id=user.user_id)
+    return text, expires_at
+
+
 def _load_account(service: SignInServices, login: str, origin: Origin) -> Account | None:
     now = service.ledger.clock()
     with service.ledger.reading() as session:
@@ -190,7 +223,7 @@ PREFECT_CHAIN: tuple[Scheme, ...] = (_check_bearer, _check_token_as_password, _c
 """For Prefect's clients: all they can be told is one text, `PREFECT_API_AUTH_STRING`."""
 
 
-def identify(request: Request, service: Service) -> Identity:
+def identify(request: Request, service: IdentifyingServices) -> Identity:
     """Identify the sender of a request. Takes tens of milliseconds: not for the event loop.
 
     The operator at this machine's command line needs no credentials; given ones are checked.

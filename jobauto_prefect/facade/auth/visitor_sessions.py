@@ -5,9 +5,8 @@ from datetime import timedelta
 from starlette.requests import HTTPConnection, Request
 from starlette.responses import Response
 
-from jobauto_prefect.console_addresses import CONSOLE
+from jobauto_prefect.console_addresses import CONSOLE, CONTRACT
 from jobauto_prefect.errors import Forbidden
-from jobauto_prefect.facade.http.addresses import CONTRACT
 
 START = "/"
 

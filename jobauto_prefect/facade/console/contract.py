@@ -18,16 +18,17 @@ from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from jobauto_prefect.console_addresses import CONTRACT
 from jobauto_prefect.errors import JobautoError, TooManyRequests, Unauthorized
 from jobauto_prefect.facade.auth.identity import CurrentUser, Identity
 from jobauto_prefect.facade.auth.request_state import request_id_of
 from jobauto_prefect.facade.auth.visitor_sessions import DOOR, SESSION, session_token
+from jobauto_prefect.facade.concurrency import SLOT
 from jobauto_prefect.facade.formats import View
-from jobauto_prefect.facade.http.addresses import CONTRACT, OWN_ADDRESS
+from jobauto_prefect.facade.http.addresses import OWN_ADDRESS
 from jobauto_prefect.facade.http.idempotency import HEADER as IDEMPOTENCY_KEY
 from jobauto_prefect.facade.http.responses import VIEW_SINK
 from jobauto_prefect.facade.kinds.registry import RESOURCES
-from jobauto_prefect.facade.middleware.concurrency import SLOT
 from jobauto_prefect.facade.resources.lists import parse_selection
 from jobauto_prefect.facade.service import Service
 from jobauto_prefect.http_statuses import STATUS

@@ -3,11 +3,10 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from jobauto_prefect.console_addresses import CONSOLE
+from jobauto_prefect.console_addresses import CONSOLE, CONTRACT
 from jobauto_prefect.facade.auth.identity import Identity
 from jobauto_prefect.facade.auth.visitor_sessions import START
 from jobauto_prefect.facade.formats.view import PageLink
-from jobauto_prefect.facade.http.addresses import CONTRACT
 
 
 @dataclass(frozen=True, slots=True)

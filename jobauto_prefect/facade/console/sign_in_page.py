@@ -10,7 +10,12 @@ from fastapi.responses import RedirectResponse
 
 from jobauto_prefect.console_addresses import CONSOLE
 from jobauto_prefect.errors import TooManyRequests, Unauthorized
-from jobauto_prefect.facade.auth.identity import Identity, current_identity, sign_in
+from jobauto_prefect.facade.auth.identity import (
+    Identity,
+    current_identity,
+    issue_login_token,
+    sign_in,
+)
 from jobauto_prefect.facade.auth.visitor_sessions import (
     DOOR,
     SESSION_LIFETIME,
@@ -31,7 +36,6 @@ from jobauto_prefect.facade.formats.html.page_language import translator
 from jobauto_prefect.facade.http import late_routes
 from jobauto_prefect.facade.http.addresses import requested_path
 from jobauto_prefect.facade.http.requests import RawBody
-from jobauto_prefect.facade.resources.sessions import issue_login_token
 from jobauto_prefect.facade.service import CurrentService, Service
 from jobauto_prefect.ledger.access.tokens import TokenKind
 from jobauto_prefect.ledger.queries.lookup import get_record

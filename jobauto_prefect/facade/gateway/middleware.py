@@ -13,6 +13,11 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from jobauto_prefect.engine.api import authorization
 from jobauto_prefect.errors import Forbidden, JobautoError, NotFound, PrefectFailed
 from jobauto_prefect.facade.auth.identity import Identity
+from jobauto_prefect.facade.concurrency import (
+    WORKERS_CONCURRENT,
+    WORKERS_WAITING,
+    UserConcurrency,
+)
 from jobauto_prefect.facade.gateway.audit import AuditRecorder, StrayRecorder
 from jobauto_prefect.facade.gateway.error_responses import (
     CONTENT_SECURITY_POLICY,
@@ -52,11 +57,6 @@ from jobauto_prefect.facade.gateway.sign_in import SignIn, authorization_header
 from jobauto_prefect.facade.gateway.sockets import SocketGateway
 from jobauto_prefect.facade.http.body_sizes import bounded, refuse_too_large
 from jobauto_prefect.facade.http.requests import away_from_loop
-from jobauto_prefect.facade.middleware.concurrency import (
-    WORKERS_CONCURRENT,
-    WORKERS_WAITING,
-    UserConcurrency,
-)
 from jobauto_prefect.facade.middleware.transport import ROUTE
 
 API = "/api"

@@ -18,6 +18,7 @@ from jobauto_prefect.errors import (
     Unavailable,
 )
 from jobauto_prefect.facade.auth.identity import STREAM_CHECK_SECONDS, Identity
+from jobauto_prefect.facade.concurrency import UserConcurrency
 from jobauto_prefect.facade.gateway.policy.body_rules import refuse_own_events
 from jobauto_prefect.facade.gateway.policy.owners import Ownership
 from jobauto_prefect.facade.gateway.policy.scope_rules import apply_rule
@@ -26,7 +27,6 @@ from jobauto_prefect.facade.gateway.request import ProxyRequest
 from jobauto_prefect.facade.gateway.route_lookup import find_socket
 from jobauto_prefect.facade.gateway.routes import Content, ScopeRule, Socket
 from jobauto_prefect.facade.gateway.sign_in import SignIn
-from jobauto_prefect.facade.middleware.concurrency import UserConcurrency
 
 logger = logging.getLogger(__name__)
 

@@ -9,11 +9,9 @@ from urllib.parse import unquote
 from fastapi import Request
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from jobauto_prefect.console_addresses import CONTRACT
 from jobauto_prefect.facade.http.dialect import OWN, Dialect
 from jobauto_prefect.kinds import KINDS
-
-CONTRACT = "/api/v1"
-"""Where the routes are."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,8 +6,8 @@ import zlib
 from starlette.datastructures import Headers
 from starlette.types import Message, Receive
 
+from jobauto_prefect.console_addresses import CONTRACT
 from jobauto_prefect.errors import Fault, InvalidInput, TooLarge, UnknownEncoding
-from jobauto_prefect.facade.http.addresses import CONTRACT
 from jobauto_prefect.settings import Settings
 
 INTERNAL = "/internal/"

@@ -9,6 +9,7 @@ from fastapi.responses import Response
 from starlette.exceptions import HTTPException
 from starlette.routing import Match
 
+from jobauto_prefect.console_addresses import CONTRACT
 from jobauto_prefect.errors import (
     ClaimOver,
     InProgress,
@@ -20,7 +21,7 @@ from jobauto_prefect.errors import (
     UnknownEncoding,
 )
 from jobauto_prefect.facade.auth.request_state import request_id_of
-from jobauto_prefect.facade.http.addresses import CONTRACT, requested_path
+from jobauto_prefect.facade.http.addresses import requested_path
 from jobauto_prefect.facade.http.requests import pydantic_faults
 from jobauto_prefect.facade.http.responses import respond_error
 from jobauto_prefect.http_statuses import status_of

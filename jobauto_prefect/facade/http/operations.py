@@ -10,10 +10,11 @@ from fastapi.dependencies.utils import get_flat_params
 from fastapi.routing import APIRoute
 from pydantic import BaseModel
 
+from jobauto_prefect.console_addresses import CONTRACT
 from jobauto_prefect.definitions.findings import did_you_mean
 from jobauto_prefect.errors import Fault, InvalidInput
 from jobauto_prefect.facade.formats import FORMATS
-from jobauto_prefect.facade.http.addresses import CONTRACT, address_of
+from jobauto_prefect.facade.http.addresses import address_of
 from jobauto_prefect.facade.http.dialect import OWN
 from jobauto_prefect.facade.http.errors import PHRASES
 from jobauto_prefect.facade.http.late_routes import LateRoute

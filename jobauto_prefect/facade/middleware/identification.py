@@ -9,6 +9,7 @@ from fastapi import Request, Response
 from starlette.concurrency import run_in_threadpool
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from jobauto_prefect.console_addresses import CONTRACT
 from jobauto_prefect.errors import JobautoError, Unauthorized
 from jobauto_prefect.facade.auth.identity import (
     Identity,
@@ -17,7 +18,14 @@ from jobauto_prefect.facade.auth.identity import (
     require_worker,
 )
 from jobauto_prefect.facade.auth.visitor_sessions import SIGN_IN, SIGN_OUT, offers_sign_in
-from jobauto_prefect.facade.http.addresses import CONTRACT
+from jobauto_prefect.facade.concurrency import (
+    SLOT,
+    STRANGERS_CONCURRENT,
+    WORKERS_CONCURRENT,
+    WORKERS_WAITING,
+    Slot,
+    UserConcurrency,
+)
 from jobauto_prefect.facade.http.body_sizes import (
     INTERNAL,
     body_limit,
@@ -26,14 +34,6 @@ from jobauto_prefect.facade.http.body_sizes import (
     unpacked,
 )
 from jobauto_prefect.facade.http.errors import respond_to_error
-from jobauto_prefect.facade.middleware.concurrency import (
-    SLOT,
-    STRANGERS_CONCURRENT,
-    WORKERS_CONCURRENT,
-    WORKERS_WAITING,
-    Slot,
-    UserConcurrency,
-)
 from jobauto_prefect.facade.middleware.transport import ROUTE
 from jobauto_prefect.facade.service import Service
 from jobauto_prefect.logs import current_log_context
@@ -103,10 +103,8 @@ class IdentificationMiddleware:
 
 async def _refuse(request: Request, error: JobautoError) -> Response:
     if isinstance(error, Unauthorized) and offers_sign_in(request):
-        # Templates are loaded by the first page: commands ask for none.
-        from jobauto_prefect.facade.console.sign_in_page import respond_signed_out
-
-        return await respond_signed_out(request)
+        service: Service = request.app.state.service
+        return await service.ask_to_sign_in(request)
     return respond_to_error(request, error)
 
 

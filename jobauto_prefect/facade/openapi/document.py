@@ -8,8 +8,8 @@ from fastapi.openapi.utils import get_openapi
 from fastapi.routing import APIRoute
 
 from jobauto_prefect import __version__
+from jobauto_prefect.console_addresses import CONTRACT
 from jobauto_prefect.facade.formats import FORMATS
-from jobauto_prefect.facade.http.addresses import CONTRACT
 from jobauto_prefect.facade.http.operations import SERVICE, SIGNING_IN, Operation, error_name
 from jobauto_prefect.facade.http.parameters import FOR_RECORDS, Json
 from jobauto_prefect.facade.openapi.schemas import component_schemas, reference

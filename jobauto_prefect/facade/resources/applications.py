@@ -9,7 +9,7 @@ from jobauto_prefect.facade.auth.identity import CurrentUser
 from jobauto_prefect.facade.http.operations import SCHEMAS, answered, keyed, operation
 from jobauto_prefect.facade.http.responses import respond_plain
 from jobauto_prefect.facade.kinds.applications import ApplicationVersion, serialize_version
-from jobauto_prefect.facade.resources.natural_keys import key_type
+from jobauto_prefect.facade.kinds.natural_keys import key_type
 from jobauto_prefect.facade.service import CurrentService
 from jobauto_prefect.ledger.queries.applications import versions_of
 from jobauto_prefect.ledger.records import App

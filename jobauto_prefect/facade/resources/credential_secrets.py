@@ -10,7 +10,7 @@ from jobauto_prefect.facade.answers import Answer
 from jobauto_prefect.facade.auth.identity import CurrentUser
 from jobauto_prefect.facade.http.operations import answered, operation
 from jobauto_prefect.facade.http.responses import format_of, respond_plain
-from jobauto_prefect.facade.resources.natural_keys import key_type
+from jobauto_prefect.facade.kinds.natural_keys import key_type
 from jobauto_prefect.facade.service import CurrentService
 from jobauto_prefect.ledger.audit.trail import write_entry
 from jobauto_prefect.ledger.queries.lookup import get_record

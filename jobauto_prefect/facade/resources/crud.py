@@ -17,6 +17,7 @@ from jobauto_prefect.facade.http.operations import (
     to_pascal_case,
 )
 from jobauto_prefect.facade.http.responses import format_of, load_names, respond, respond_plain
+from jobauto_prefect.facade.kinds.natural_keys import OWNED, key_type
 from jobauto_prefect.facade.kinds.registry import RESOURCES
 from jobauto_prefect.facade.kinds.resource import Resource
 from jobauto_prefect.facade.resources import (
@@ -38,7 +39,6 @@ from jobauto_prefect.facade.resources import (
     workers,
 )
 from jobauto_prefect.facade.resources.lists import add_list, view_of
-from jobauto_prefect.facade.resources.natural_keys import OWNED, key_type
 from jobauto_prefect.facade.resources.upserts import add_upsert
 from jobauto_prefect.facade.service import CurrentService
 from jobauto_prefect.facade.writes.memberships import require_super_admin_left

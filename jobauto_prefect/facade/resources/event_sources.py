@@ -9,7 +9,7 @@ from jobauto_prefect.facade.answers import Answer
 from jobauto_prefect.facade.auth.identity import CurrentUser
 from jobauto_prefect.facade.http.operations import WRITE_ERRORS, answered, operation
 from jobauto_prefect.facade.http.responses import format_of, respond_plain
-from jobauto_prefect.facade.resources.natural_keys import key_type
+from jobauto_prefect.facade.kinds.natural_keys import key_type
 from jobauto_prefect.facade.service import CurrentService
 from jobauto_prefect.ledger.queries.events import unkept_changes
 from jobauto_prefect.ledger.queries.lookup import get_record

@@ -19,7 +19,7 @@ from jobauto_prefect.facade.auth.identity import CurrentUser, Identity
 from jobauto_prefect.facade.http.field_types import READ_INTEGER, parse_int, parse_text
 from jobauto_prefect.facade.http.operations import SERVICE, answered, operation
 from jobauto_prefect.facade.http.responses import respond_plain
-from jobauto_prefect.facade.resources.natural_keys import find_id, is_name
+from jobauto_prefect.facade.kinds.natural_keys import find_id, is_name
 from jobauto_prefect.facade.service import CurrentService, Service
 from jobauto_prefect.jobs.windows.closed_time import closed_times
 from jobauto_prefect.ledger.jobs.attempts import is_active

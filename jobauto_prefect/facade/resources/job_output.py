@@ -26,12 +26,12 @@ from jobauto_prefect.facade.auth.identity import (
     Identity,
     identify,
 )
+from jobauto_prefect.facade.concurrency import SLOT, Slot
 from jobauto_prefect.facade.http.field_types import READ_INTEGER, Boolean
 from jobauto_prefect.facade.http.operations import answered, hidden, operation
 from jobauto_prefect.facade.http.parameters import number_key
 from jobauto_prefect.facade.http.responses import respond_plain
 from jobauto_prefect.facade.kinds.jobs import Output, serialize_artifact, serialize_line
-from jobauto_prefect.facade.middleware.concurrency import SLOT, Slot
 from jobauto_prefect.facade.service import CurrentService, Service
 from jobauto_prefect.ledger.queries import lists
 from jobauto_prefect.ledger.queries.jobs import (

@@ -33,9 +33,9 @@ from jobauto_prefect.facade.http.responses import (
     respond,
     route_of,
 )
+from jobauto_prefect.facade.kinds.natural_keys import filter_value
 from jobauto_prefect.facade.kinds.registry import field_titles
 from jobauto_prefect.facade.kinds.resource import Filter, Resource
-from jobauto_prefect.facade.resources.natural_keys import filter_value
 from jobauto_prefect.facade.service import CurrentService, Service
 from jobauto_prefect.ledger.queries import lists
 from jobauto_prefect.ledger.queries.lists import Condition, Selection

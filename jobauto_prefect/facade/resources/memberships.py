@@ -14,7 +14,7 @@ from jobauto_prefect.facade.http.requests import Body, BodyFields, parse_transla
 from jobauto_prefect.facade.http.responses import respond_plain
 from jobauto_prefect.facade.kinds import companies
 from jobauto_prefect.facade.kinds.companies import serialize_member
-from jobauto_prefect.facade.resources.natural_keys import is_name, key_type, resolve_names
+from jobauto_prefect.facade.kinds.natural_keys import is_name, key_type, resolve_names
 from jobauto_prefect.facade.service import CurrentService
 from jobauto_prefect.facade.writes import memberships
 from jobauto_prefect.facade.writes.base import Ref

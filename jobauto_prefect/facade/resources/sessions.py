@@ -8,11 +8,10 @@ from urllib.parse import parse_qsl
 from fastapi import APIRouter, Depends, Request, Response
 from pydantic import Field
 
-from jobauto_prefect.errors import Fault, Forbidden, InvalidInput, Unauthorized
+from jobauto_prefect.errors import Fault, Forbidden, InvalidInput
 from jobauto_prefect.facade.answers import Answer
 from jobauto_prefect.facade.auth.headers import decode_basic, parse_authorization
-from jobauto_prefect.facade.auth.identity import CurrentUser, Identity, sign_in, with_request_origin
-from jobauto_prefect.facade.auth.throttle import WRONG_PASSWORD
+from jobauto_prefect.facade.auth.identity import CurrentUser, Identity, issue_login_token, sign_in
 from jobauto_prefect.facade.http.operations import (
     SIGN_IN_ERRORS,
     SIGNING_IN,
@@ -35,10 +34,9 @@ from jobauto_prefect.facade.kinds.audit_entries import serialize_audit_entry
 from jobauto_prefect.facade.kinds.companies import Member, serialize_member
 from jobauto_prefect.facade.kinds.jobs import serialize_job
 from jobauto_prefect.facade.kinds.users import serialize_token, serialize_user
-from jobauto_prefect.facade.service import CurrentService, Service
-from jobauto_prefect.ledger.access.sign_ins import Account
-from jobauto_prefect.ledger.access.tokens import TokenKind, bearer, issue_user_token
-from jobauto_prefect.ledger.audit.trail import Actor, WritingSession, write_entry
+from jobauto_prefect.facade.service import CurrentService
+from jobauto_prefect.ledger.access.tokens import TokenKind, bearer
+from jobauto_prefect.ledger.audit.trail import WritingSession
 from jobauto_prefect.ledger.queries.lists import Condition, Selection, page
 from jobauto_prefect.ledger.queries.lookup import get_record, names_of
 from jobauto_prefect.ledger.queries.users import tokens_of
@@ -112,9 +110,7 @@ class SignedIn(Answer):
 def login(request: Request, fields: SignInFields, service: CurrentService) -> Response:
     """Issue a token for a login and a password: JSON, form, query, or a Basic header."""
     if _wants_form(fields, request):
-        from jobauto_prefect.facade.console.sign_in_page import respond_with_form
-
-        return respond_with_form(request)
+        return service.sign_in_form(request)
     name, password = _read_credentials(fields, request)
     user = sign_in(service, request, name, password)
     text, expires_at = issue_login_token(
@@ -146,25 +142,6 @@ for method, name, body in (("GET", "signInByGet", None), ("POST", "signIn", SIGN
         parameters=_sign_in_parameters,
     )  # fmt: skip
     add(login)
-
-
-def issue_login_token(
-    service: Service, request: Request, user: Account, kind: TokenKind, lifetime: timedelta
-) -> tuple[str, datetime]:
-    """Issue a token for somebody who has signed in; return its text and when it expires.
-
-    Raises:
-        Unauthorized: the password was changed meanwhile.
-    """
-    actor = with_request_origin(request, Actor(name=user.login, door="rest", user_id=user.user_id))
-    expires_at = service.ledger.clock() + lifetime
-    with service.ledger.writing(actor) as session:
-        record = get_record(session, User, user.user_id)
-        text, _ = issue_user_token(session, record, expires_at, kind)
-        if record.password_hash != user.password_hash:
-            raise Unauthorized(WRONG_PASSWORD)
-        write_entry(session, "Login", "login", {}, entity_id=user.user_id)
-    return text, expires_at
 
 
 def _wants_form(fields: Fields, request: Request) -> bool:

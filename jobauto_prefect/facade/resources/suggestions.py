@@ -21,7 +21,7 @@ from jobauto_prefect.facade.http.field_types import parse_int, parse_text
 from jobauto_prefect.facade.http.operations import answered, operation
 from jobauto_prefect.facade.http.parameters import number_or_name
 from jobauto_prefect.facade.http.responses import respond_plain
-from jobauto_prefect.facade.resources.natural_keys import is_name, key_type, require_id
+from jobauto_prefect.facade.kinds.natural_keys import is_name, key_type, require_id
 from jobauto_prefect.facade.service import CurrentService
 from jobauto_prefect.kinds import KINDS
 from jobauto_prefect.ledger.queries.events import RuleTrigger, sources_for, triggers_of

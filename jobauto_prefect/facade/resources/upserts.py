@@ -42,15 +42,15 @@ from jobauto_prefect.facade.http.requests import (
     translate_input,
 )
 from jobauto_prefect.facade.http.responses import base_of, format_of, respond
-from jobauto_prefect.facade.kinds.resource import Resource, link
-from jobauto_prefect.facade.resources.lists import view_of
-from jobauto_prefect.facade.resources.natural_keys import (
+from jobauto_prefect.facade.kinds.natural_keys import (
     is_name,
     is_same_record,
     key_type,
     require_id,
     resolve_names,
 )
+from jobauto_prefect.facade.kinds.resource import Resource, link
+from jobauto_prefect.facade.resources.lists import view_of
 from jobauto_prefect.facade.service import CurrentService, Service
 from jobauto_prefect.facade.writes.base import WriteRequest, WriteResult
 from jobauto_prefect.ledger.access.ownership import company_of

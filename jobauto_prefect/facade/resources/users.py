@@ -19,6 +19,7 @@ from jobauto_prefect.facade.http.parameters import number_key, query
 from jobauto_prefect.facade.http.requests import Body, BodyFields, parse, parse_translated
 from jobauto_prefect.facade.http.responses import respond_plain
 from jobauto_prefect.facade.kinds import users
+from jobauto_prefect.facade.kinds.natural_keys import key_type
 from jobauto_prefect.facade.kinds.users import (
     AssignedRole,
     IssuedToken,
@@ -26,7 +27,6 @@ from jobauto_prefect.facade.kinds.users import (
     serialize_role,
     serialize_token,
 )
-from jobauto_prefect.facade.resources.natural_keys import key_type
 from jobauto_prefect.facade.service import CurrentService
 from jobauto_prefect.facade.writes import memberships
 from jobauto_prefect.facade.writes.base import Id, ShortText

@@ -20,11 +20,11 @@ from starlette.types import Receive, Scope, Send
 from jobauto_prefect.definitions.storable import MAX_VALUES
 from jobauto_prefect.facade.app import create_app
 from jobauto_prefect.facade.bounds import facade_bounds, gateway_bounds, table
+from jobauto_prefect.facade.concurrency import MAX_CONCURRENT, MAX_WAITING
 from jobauto_prefect.facade.gateway.asgi import create_middleware
 from jobauto_prefect.facade.gateway.middleware import MAX_MEMBERS_BYTES
 from jobauto_prefect.facade.http.body_sizes import INTERNAL_BYTES, SIGN_IN_BYTES
 from jobauto_prefect.facade.http.requests import MAX_MEMBERS
-from jobauto_prefect.facade.middleware.concurrency import MAX_CONCURRENT, MAX_WAITING
 from jobauto_prefect.facade.middleware.transport import TransportMiddleware
 from jobauto_prefect.facade.resources.forecasts import MAX_NAMED
 from jobauto_prefect.facade.service import MAX_FOLLOWED

@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any, get_args
 
-from jobauto_prefect.console_addresses import CONSOLE
+from jobauto_prefect.console_addresses import CONSOLE, CONTRACT
 from jobauto_prefect.facade.console.records.declared import (
     Column,
     Narrowing,
@@ -24,7 +24,6 @@ from jobauto_prefect.facade.formats.html.cells import draw_value
 from jobauto_prefect.facade.formats.html.page_language import Text
 from jobauto_prefect.facade.formats.html.scalars import TONES
 from jobauto_prefect.facade.formats.record_links import find_entity_kind
-from jobauto_prefect.facade.http.addresses import CONTRACT
 from jobauto_prefect.facade.kinds.audit_entries import ENTITIES, AuditAction
 from jobauto_prefect.kinds import KINDS
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from fastapi import Request, Response
 
-from jobauto_prefect.console_addresses import CONSOLE
+from jobauto_prefect.console_addresses import CONSOLE, CONTRACT
 from jobauto_prefect.facade.auth.identity import Identity
 from jobauto_prefect.facade.console.contract import Contract, ContractError, CurrentContract
 from jobauto_prefect.facade.console.notifications import redirect_after
@@ -34,7 +34,6 @@ from jobauto_prefect.facade.formats.html.cell_model import Cell
 from jobauto_prefect.facade.formats.html.page_language import Translator
 from jobauto_prefect.facade.formats.json_yaml import dump_json
 from jobauto_prefect.facade.http import late_routes
-from jobauto_prefect.facade.http.addresses import CONTRACT
 from jobauto_prefect.facade.service import CurrentService
 from jobauto_prefect.ledger.states import DeliveryState
 

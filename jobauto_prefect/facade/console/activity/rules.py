@@ -9,7 +9,7 @@ from typing import Any
 
 from fastapi import Request, Response
 
-from jobauto_prefect.console_addresses import CONSOLE
+from jobauto_prefect.console_addresses import CONSOLE, CONTRACT
 from jobauto_prefect.facade.console.activity.event_pages import RULES, SOURCES, Names
 from jobauto_prefect.facade.console.contract import Contract, ContractError, CurrentContract
 from jobauto_prefect.facade.console.records.choices import Choices, read_choices
@@ -31,7 +31,6 @@ from jobauto_prefect.facade.console.records.pages import (
 from jobauto_prefect.facade.formats.html.cell_model import Cell
 from jobauto_prefect.facade.formats.html.page_language import Translator
 from jobauto_prefect.facade.http import late_routes
-from jobauto_prefect.facade.http.addresses import CONTRACT
 
 BOX_WIDTH, BOX_HEIGHT = 208, 44
 

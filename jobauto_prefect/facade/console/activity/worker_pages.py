@@ -10,7 +10,7 @@ from urllib.parse import quote, urlencode
 
 from fastapi import Request, Response
 
-from jobauto_prefect.console_addresses import CONSOLE
+from jobauto_prefect.console_addresses import CONSOLE, CONTRACT
 from jobauto_prefect.facade.answers import prefect_link
 from jobauto_prefect.facade.console.contract import Contract, ContractError, CurrentContract
 from jobauto_prefect.facade.console.jobs.labels import JobWords
@@ -44,7 +44,6 @@ from jobauto_prefect.facade.console.records.pages import (
 from jobauto_prefect.facade.formats.html.cell_model import Cell
 from jobauto_prefect.facade.formats.html.page_language import Translator
 from jobauto_prefect.facade.http import late_routes
-from jobauto_prefect.facade.http.addresses import CONTRACT
 from jobauto_prefect.facade.service import CurrentService
 from jobauto_prefect.ledger.states import JobState
 

@@ -10,6 +10,7 @@ from zoneinfo import ZoneInfo
 from fastapi import Request, Response
 from fastapi.responses import RedirectResponse
 
+from jobauto_prefect.console_addresses import CONTRACT
 from jobauto_prefect.facade.auth.permissions import Rights
 from jobauto_prefect.facade.console.contract import CurrentContract
 from jobauto_prefect.facade.console.jobs.job_page import JOBS
@@ -31,7 +32,6 @@ from jobauto_prefect.facade.console.records.forms import SentForm
 from jobauto_prefect.facade.formats import View
 from jobauto_prefect.facade.formats.html.page_language import Translator, translator
 from jobauto_prefect.facade.http import late_routes
-from jobauto_prefect.facade.http.addresses import CONTRACT
 from jobauto_prefect.facade.http.responses import languages_of
 from jobauto_prefect.facade.service import CurrentService
 from jobauto_prefect.ledger.states import JobState

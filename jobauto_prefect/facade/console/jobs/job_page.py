@@ -8,7 +8,7 @@ from uuid import uuid4
 
 from fastapi import Request, Response
 
-from jobauto_prefect.console_addresses import CONSOLE
+from jobauto_prefect.console_addresses import CONSOLE, CONTRACT
 from jobauto_prefect.facade.console.contract import Contract, ContractError, CurrentContract
 from jobauto_prefect.facade.console.jobs.artifact_previews import preview_artifacts
 from jobauto_prefect.facade.console.jobs.job_actions import (
@@ -29,7 +29,6 @@ from jobauto_prefect.facade.console.records.forms import Form, SentForm
 from jobauto_prefect.facade.formats import View
 from jobauto_prefect.facade.formats.html.page_language import translator
 from jobauto_prefect.facade.http import late_routes
-from jobauto_prefect.facade.http.addresses import CONTRACT
 from jobauto_prefect.ledger.states import LIVE_JOBS
 
 JOBS = f"{CONSOLE}/jobs"

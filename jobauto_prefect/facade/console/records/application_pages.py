@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from jobauto_prefect.console_addresses import CONSOLE
+from jobauto_prefect.console_addresses import CONSOLE, CONTRACT
 from jobauto_prefect.definitions import ExitCode, Variable, parse, pick_text, to_text
 from jobauto_prefect.definitions.values import MASK
 from jobauto_prefect.facade.console.records.declared import (
@@ -31,7 +31,6 @@ from jobauto_prefect.facade.formats import View
 from jobauto_prefect.facade.formats.html.cell_model import Cell, clip
 from jobauto_prefect.facade.formats.html.page_language import Text
 from jobauto_prefect.facade.formats.html.scalars import TONES
-from jobauto_prefect.facade.http.addresses import CONTRACT
 from jobauto_prefect.kinds import KINDS
 
 

@@ -7,7 +7,7 @@ from urllib.parse import urlencode
 
 from fastapi import APIRouter, Response
 
-from jobauto_prefect.console_addresses import CONSOLE
+from jobauto_prefect.console_addresses import CONSOLE, CONTRACT
 from jobauto_prefect.facade.auth.identity import Identity
 from jobauto_prefect.facade.console.records.choices import Choices, owner_field
 from jobauto_prefect.facade.console.records.forms import (
@@ -42,7 +42,6 @@ from jobauto_prefect.facade.formats import View
 from jobauto_prefect.facade.formats.html.cell_model import Cell, clip
 from jobauto_prefect.facade.formats.html.page_language import Text, tell
 from jobauto_prefect.facade.http import late_routes
-from jobauto_prefect.facade.http.addresses import CONTRACT
 from jobauto_prefect.kinds import Kind
 
 Record = Mapping[str, Any]

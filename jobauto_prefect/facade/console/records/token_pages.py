@@ -2,7 +2,7 @@
 
 from fastapi import Response
 
-from jobauto_prefect.console_addresses import CONSOLE
+from jobauto_prefect.console_addresses import CONSOLE, CONTRACT
 from jobauto_prefect.facade.auth.identity import Identity
 from jobauto_prefect.facade.console.contract import PASSWORD, ContractError
 from jobauto_prefect.facade.console.notifications import redirect_after
@@ -25,7 +25,6 @@ from jobauto_prefect.facade.formats.html.cell_model import Cell
 from jobauto_prefect.facade.formats.html.dates import parse_time
 from jobauto_prefect.facade.formats.html.page_language import Text
 from jobauto_prefect.facade.http import late_routes
-from jobauto_prefect.facade.http.addresses import CONTRACT
 
 TOKENS = f"{CONSOLE}/users/{{user:int}}/tokens"
 

@@ -8,7 +8,7 @@ from zoneinfo import ZoneInfo
 
 from fastapi import Request, Response
 
-from jobauto_prefect.console_addresses import CONSOLE
+from jobauto_prefect.console_addresses import CONSOLE, CONTRACT
 from jobauto_prefect.definitions.records.actions import ActionMode
 from jobauto_prefect.facade.auth.identity import Identity
 from jobauto_prefect.facade.console.contract import Contract, CurrentContract
@@ -43,7 +43,6 @@ from jobauto_prefect.facade.console.run_templates.value_sources import (
 from jobauto_prefect.facade.formats.html.cell_model import Cell
 from jobauto_prefect.facade.formats.html.page_language import Translator
 from jobauto_prefect.facade.http import late_routes
-from jobauto_prefect.facade.http.addresses import CONTRACT
 from jobauto_prefect.facade.service import CurrentService
 
 MAX_WINDOWS = 6

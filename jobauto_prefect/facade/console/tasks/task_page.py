@@ -6,6 +6,7 @@ from zoneinfo import ZoneInfo
 
 from fastapi import Request, Response
 
+from jobauto_prefect.console_addresses import CONTRACT
 from jobauto_prefect.facade.auth.permissions import Rights
 from jobauto_prefect.facade.console.contract import Contract, ContractError, CurrentContract
 from jobauto_prefect.facade.console.jobs.job_actions import (
@@ -24,7 +25,6 @@ from jobauto_prefect.facade.console.tasks.task_list_page import TASKS
 from jobauto_prefect.facade.console.tasks.windows import badge_of, tell_window
 from jobauto_prefect.facade.formats.html.page_language import translator
 from jobauto_prefect.facade.http import late_routes
-from jobauto_prefect.facade.http.addresses import CONTRACT
 from jobauto_prefect.facade.service import CurrentService, Service
 from jobauto_prefect.ledger.states import UNFULFILLED
 

@@ -7,8 +7,8 @@ from uuid import uuid4
 import httpx
 import pytest
 
+from jobauto_prefect.console_addresses import CONTRACT
 from jobauto_prefect.facade.compat.translation import PREFIXES
-from jobauto_prefect.facade.http.addresses import CONTRACT
 from tests.support.company_pair import CompanyPair
 from tests.support.records import ok
 

@@ -10,7 +10,7 @@ from uuid import uuid4
 
 import httpx
 
-from jobauto_prefect.facade.http.addresses import CONTRACT
+from jobauto_prefect.console_addresses import CONTRACT
 from jobauto_prefect.ledger.access.ownership import lock_for_use
 from jobauto_prefect.ledger.audit.trail import SERVICE
 from jobauto_prefect.ledger.records import App, CompanyUser, Job, RunTemplate, User

@@ -12,9 +12,9 @@ import httpx
 import pytest
 from fastapi.routing import APIRoute
 
+from jobauto_prefect.console_addresses import CONTRACT
 from jobauto_prefect.facade.compat.translation import PREFIXES
 from jobauto_prefect.facade.console.pages import PAGES
-from jobauto_prefect.facade.http.addresses import CONTRACT
 from jobauto_prefect.facade.resources.crud import build_contract_router
 from jobauto_prefect.ledger.access.tokens import issue_user_token
 from jobauto_prefect.ledger.audit.trail import SERVICE

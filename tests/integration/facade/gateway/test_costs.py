@@ -11,7 +11,7 @@ import httpx
 import pytest
 
 from jobauto_prefect.engine.api import service_authorization
-from jobauto_prefect.facade.middleware.concurrency import MAX_CONCURRENT, MAX_WAITING
+from jobauto_prefect.facade.concurrency import MAX_CONCURRENT, MAX_WAITING
 from tests.support.gateway import OURS, PASSWORD, THEIRS, Gateway, basic
 from tests.support.servers import prefect_client, status_of_endless
 from tests.support.waits import eventually

@@ -10,11 +10,11 @@ import httpx
 import pytest
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from jobauto_prefect.console_addresses import CONTRACT
 from jobauto_prefect.facade.app import ALIAS, create_app
 from jobauto_prefect.facade.compat.translation import PREFIXES
 from jobauto_prefect.facade.gateway.asgi import create_middleware
 from jobauto_prefect.facade.gateway.routes import OPEN_PATHS, ROUTES
-from jobauto_prefect.facade.http.addresses import CONTRACT
 from jobauto_prefect.facade.middleware.transport import TransportMiddleware
 from jobauto_prefect.facade.openapi import document
 from jobauto_prefect.facade.worker_api import router as internal

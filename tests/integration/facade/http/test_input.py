@@ -10,7 +10,7 @@ from typing import Any
 import httpx
 import pytest
 
-from jobauto_prefect.facade.http.addresses import CONTRACT
+from jobauto_prefect.console_addresses import CONTRACT
 from jobauto_prefect.facade.http.field_types import (
     parse_bool,
     parse_datetime,

@@ -9,7 +9,7 @@ import pytest
 from fastapi.routing import APIRoute
 from jsonschema import Draft202012Validator
 
-from jobauto_prefect.facade.http.addresses import CONTRACT
+from jobauto_prefect.console_addresses import CONTRACT
 from jobauto_prefect.facade.kinds.registry import BY_ITEM, RESOURCES
 from jobauto_prefect.facade.openapi import document
 from jobauto_prefect.facade.openapi.document import document_text

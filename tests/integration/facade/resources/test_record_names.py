@@ -8,10 +8,10 @@ from urllib.parse import quote
 import httpx
 import pytest
 
+from jobauto_prefect.console_addresses import CONTRACT
 from jobauto_prefect.definitions.records.actions import Action
 from jobauto_prefect.definitions.records.slugs import code_of
 from jobauto_prefect.facade.compat.translation import PREFIXES
-from jobauto_prefect.facade.http.addresses import CONTRACT
 from tests.support.company_pair import CompanyPair
 from tests.support.databases import both_databases
 from tests.support.definitions import PROBE

@@ -8,8 +8,8 @@ import httpx
 import pytest
 
 from jobauto_prefect.cli.checks.examination import approval_findings
+from jobauto_prefect.console_addresses import CONTRACT
 from jobauto_prefect.facade.compat.translation import PREFIXES
-from jobauto_prefect.facade.http.addresses import CONTRACT
 from jobauto_prefect.ledger.audit.trail import SERVICE
 from jobauto_prefect.ledger.records import RunTemplate
 from jobauto_prefect.ledger.store import Ledger

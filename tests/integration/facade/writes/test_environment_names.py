@@ -5,8 +5,8 @@ from typing import Any
 import httpx
 import pytest
 
+from jobauto_prefect.console_addresses import CONTRACT
 from jobauto_prefect.facade.compat.translation import PREFIXES
-from jobauto_prefect.facade.http.addresses import CONTRACT
 from jobauto_prefect.ledger.audit.trail import SERVICE
 from jobauto_prefect.ledger.records import Company, CredentialType, Job, RunTemplate
 from jobauto_prefect.ledger.store import Ledger

@@ -5,8 +5,8 @@ from uuid import uuid4
 import httpx
 import pytest
 
+from jobauto_prefect.console_addresses import CONTRACT
 from jobauto_prefect.facade.compat.translation import PREFIXES
-from jobauto_prefect.facade.http.addresses import CONTRACT
 from jobauto_prefect.facade.kinds.run_templates import TemplateBody
 from jobauto_prefect.ledger.store import Ledger
 from tests.support.claims import claim_of, deploy_template, granted, own_run_of, refused, report

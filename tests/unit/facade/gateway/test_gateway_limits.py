@@ -6,6 +6,11 @@ from typing import Any
 import pytest
 
 from jobauto_prefect.errors import Forbidden, InvalidInput, TooManyRequests
+from jobauto_prefect.facade.concurrency import (
+    MAX_CONCURRENT,
+    MAX_WAITING,
+    UserConcurrency,
+)
 from jobauto_prefect.facade.gateway.policy.body_rules import (
     drop_force,
     prefix_idempotency_keys,
@@ -15,11 +20,6 @@ from jobauto_prefect.facade.gateway.policy.body_rules import (
     shorten_state,
 )
 from jobauto_prefect.facade.gateway.policy.owners import digest_of, digests_of
-from jobauto_prefect.facade.middleware.concurrency import (
-    MAX_CONCURRENT,
-    MAX_WAITING,
-    UserConcurrency,
-)
 
 ID = "0b9e9c60-5f3b-4d1c-8d3e-0123456789ab"
 OURS = [{"slug": "jobauto"}]
