@@ -23,7 +23,7 @@ from pathlib import Path
 import httpx
 import psycopg
 
-from benchmarks.stack import database, eventually, free_port, running_process
+from benchmarks.installation import database, eventually, free_port, running_process
 
 JOBS = 40
 SUCCEEDED = "SELECT count(*) FROM dag_run WHERE state = 'success'"
@@ -43,11 +43,11 @@ def airflow_rate() -> float | None:
     if command is None:
         return None
     with (
-        database() as url,
+        database() as empty,
         tempfile.TemporaryDirectory(prefix="jobauto-bench-", ignore_cleanup_errors=True) as home,
         contextlib.ExitStack() as processes,
     ):
-        port = free_port()
+        port, url = free_port(), empty.url
         environment = _environment(Path(home), command, url, port)
         subprocess.run([command, "db", "migrate"], env=environment, capture_output=True, check=True)
         for part in (("api-server", "--port", str(port)), ("scheduler",), ("dag-processor",)):

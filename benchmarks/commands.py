@@ -1,6 +1,6 @@
 """What commands take before and until their answer is there, beside a running service and alone.
 
-    python -m benchmarks.commands --json
+    python -m benchmarks.commands --json [--quick]
 
 CPU seconds of the process, the median of the rounds. The yardstick is `prefect --version`,
 once in each round. Alone means: in a home where no facade listens, on the same ledger.
@@ -11,19 +11,16 @@ import os
 import shutil
 import statistics
 import subprocess
-import sys
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
-from benchmarks.stack import Stack, report, stack
+from benchmarks.installation import Figures, Up, program, report, sized, up
 
-ROUNDS = 5
+ROUNDS = sized(5, 1)
 GOAL_BESIDE = 0.3
 GOAL_ALONE = 1.0
 YARDSTICK = "prefect --version"
 
-JOBAUTO = (sys.executable, "-m", "jobauto_prefect.cli")
 RECORDS: Sequence[Mapping[str, Any]] = (
     {
         "$schema": "https://example.com/application.schema.json",
@@ -48,49 +45,43 @@ def _cpu_seconds(argv: Sequence[str], environment: Mapping[str, str]) -> float:
     return used.ru_utime + used.ru_stime
 
 
-def _commands(files: Path) -> dict[str, list[str]]:
-    return {
+def _measured(service: Up) -> tuple[dict[str, list[float]], list[float]]:
+    """CPU seconds by what was done, and those of the yardstick."""
+    files = service.home / "records.json"
+    files.write_text(json.dumps(RECORDS))
+    service.jobauto("apply", str(files), "--yes")
+    alone = service.home / "alone"
+    alone.mkdir(mode=0o700)
+    shutil.copy(service.home / "secret.key", alone)
+    kept = service.environment
+    homes = {"beside a service": kept, "alone": kept | {"JOBAUTO_HOME": str(alone)}}
+    commands = {
         "company list": ["company", "list"],
         "job list": ["job", "list"],
         "run": ["run", "bench/probe"],
         "plan": ["plan", str(files)],
         "apply": ["apply", str(files), "--yes"],
     }
-
-
-def _measured(running: Stack) -> tuple[dict[str, list[float]], list[float]]:
-    """CPU seconds by what was done, and those of the yardstick."""
-    files = running.home / "records.json"
-    files.write_text(json.dumps(RECORDS))
-    running.jobauto("apply", str(files), "--yes")
-    alone = running.home / "alone"
-    alone.mkdir(mode=0o700)
-    shutil.copy(running.settings.key_path, alone / "secret.key")
-    homes = {
-        "beside a service": running.environment,
-        "alone": running.environment | {"JOBAUTO_HOME": str(alone)},
-    }
     taken: dict[str, list[float]] = {}
     yardstick: list[float] = []
-    prefect = [str(Path(sys.executable).parent / "prefect"), "--version"]
     for _ in range(ROUNDS):
-        yardstick.append(_cpu_seconds(prefect, running.environment))
+        yardstick.append(_cpu_seconds([program("prefect"), "--version"], kept))
         for where, environment in homes.items():
-            for name, words in _commands(files).items():
-                seconds = _cpu_seconds([*JOBAUTO, *words], environment)
+            for name, words in commands.items():
+                seconds = _cpu_seconds([program("jobauto"), *words], environment)
                 taken.setdefault(f"{name}, {where}", []).append(seconds)
     return taken, yardstick
 
 
-def measure() -> list[dict[str, object]]:
+def measure() -> list[Figures]:
     """A row for each command and place."""
-    with stack() as running:
-        taken, yardstick = _measured(running)
+    with up() as service:
+        taken, yardstick = _measured(service)
     measured_by = statistics.median(yardstick)
     return [_row(name, statistics.median(each), measured_by) for name, each in taken.items()]
 
 
-def _row(name: str, seconds: float, yardstick: float) -> dict[str, object]:
+def _row(name: str, seconds: float, yardstick: float) -> Figures:
     goal = GOAL_ALONE if name.endswith("alone") else GOAL_BESIDE
     ratio = seconds / yardstick
     return {

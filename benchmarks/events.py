@@ -1,17 +1,16 @@
 """From a change in an adapter database to the process of its job, beside a bare Prefect automation.
 
-    python -m benchmarks.events --json
+    python -m benchmarks.events --json [--quick]
 
-On PostgreSQL, the adapter too. The value counts from the commit of the change, so it has the wait
-for the next look at the source in it (`poll_interval` 1 s). The yardstick counts from a Prefect
-event that is posted, by an automation of Prefect alone, to the process that Prefect's process
-worker starts. `stored_per_second` are changes that a poller brings from an adapter into the ledger.
-With 10,000 rules all of them are on the one source, of as many kinds of records.
+By `jobauto up` on PostgreSQL, the adapter too. The value counts from the commit of the change, so
+it has the wait for the next look at the source in it (`poll_interval` 1 s). The yardstick counts
+from a Prefect event that is posted at a bare Prefect, by an automation, to the process that
+Prefect's process worker starts. `stored_per_second` are changes that come from an adapter into the
+ledger. With 10,000 rules all of them are on the one source, of as many kinds of records.
 """
 
 import contextlib
 import statistics
-import tempfile
 import time
 import uuid
 from collections.abc import Iterator, Sequence
@@ -20,27 +19,30 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-import psycopg
-
-from benchmarks.stack import Stack, database, eventually, report, stack
-from benchmarks.start_latency import start_workers, templates_of
-from jobauto_prefect.ledger.audit.trail import SERVICE
-from jobauto_prefect.ledger.database import migration
-from jobauto_prefect.ledger.database.engine import make_engine
-from jobauto_prefect.ledger.opening import open_ledger
-from jobauto_prefect.ledger.records import EventSource
-from jobauto_prefect.ledger.secrets import create_key
-from jobauto_prefect.settings import Settings
-from jobauto_prefect.sources import Poller
+from benchmarks.installation import (
+    Bare,
+    Database,
+    Figures,
+    Up,
+    bare,
+    database,
+    eventually,
+    program,
+    report,
+    running_process,
+    sized,
+    up,
+)
+from benchmarks.up import MARK
 
 POLL_MS = 1000.0
 GOAL_MS = 500.0 + POLL_MS
 GOAL_MANY_MS = 1000.0 + POLL_MS
-CHANGES = 50
-STOCK_EVENTS = 5  # each takes seconds
-MANY_RULES = 10_000
-MANY_CHANGES = 20
-STORED = 10_000
+CHANGES = sized(50, 3)
+STOCK_EVENTS = sized(5, 1)  # each takes seconds
+MANY_RULES = sized(10_000, 20)
+MANY_CHANGES = sized(20, 2)
+STORED = sized(10_000, 100)
 STEP_SECONDS = 0.37  # between changes; no part of a second, so that looks and changes do not meet
 
 ADAPTER = """
@@ -48,184 +50,171 @@ CREATE TABLE changes_cache (inversion integer PRIMARY KEY, recordid integer, evi
     operation varchar(10), externalids varchar(300))
 """
 CHANGE = "INSERT INTO changes_cache VALUES (%s, %s, 'invoice', 'create', %s)"
-FILL = (
-    "INSERT INTO changes_cache SELECT n, n, 'invoice', 'create', 'x' FROM generate_series(1, %s) n"
-)
+FILL = """
+INSERT INTO changes_cache SELECT n, n, 'other', 'create', 'x' FROM generate_series({}, {}) n
+"""
 MULTIPLY = """
 INSERT INTO event_rule SELECT (jsonb_populate_record(NULL::event_rule, to_jsonb(r)
     || jsonb_build_object('id', r.id + n, 'evidence', 'kind ' || n, 'automation_id', NULL))).*
-FROM event_rule r, generate_series(1, %s) n WHERE r.id = %s
+FROM event_rule r, generate_series(1, {}) n WHERE r.id = {}
+"""
+FLOW = """
+import pathlib
+import time
+
+import prefect
+
+
+@prefect.flow
+def mark(started: str) -> None:
+    pathlib.Path(started).write_text(str(time.time()))
 """
 
 
 @contextlib.contextmanager
-def _adapter() -> Iterator[tuple[str, dict[str, Any]]]:
-    """An empty adapter database: its URL, and what an event source says of it."""
-    with database() as url:
-        with psycopg.connect(url, autocommit=True) as connection:
-            connection.execute(ADAPTER)
-            about = connection.info
-            members = {
+def _adapter() -> Iterator[tuple[Database, dict[str, Any]]]:
+    """An empty adapter database, and what an event source says of it."""
+    with database() as adapter:
+        adapter.server.execute(ADAPTER)
+        about = adapter.server.info
+        yield (
+            adapter,
+            {
                 "db_connection": "pgsql",
                 "db_host": about.host,
                 "db_port": str(about.port),
                 "db_database": about.dbname,
                 "db_username": about.user,
                 "db_password": about.password or None,
-            }
-        yield url, members
+            },
+        )
 
 
 class _Changes:
     """Changes of one source, each with the file its job marks."""
 
-    def __init__(self, running: Stack, url: str) -> None:
-        self._running = running
-        self._connection = psycopg.connect(url, autocommit=True)
+    def __init__(self, service: Up, adapter: Database) -> None:
+        self._service = service
+        self._adapter = adapter
         self._last = 0
 
     def milliseconds(self) -> float:
         """From the commit of one change to the first act of its process."""
         self._last += 1
-        mark = self._running.home / f"change-{self._last}"
-        self._connection.execute(CHANGE, (self._last, self._last, str(mark)))
+        mark = self._service.home / f"change-{self._last}"
+        self._adapter.server.execute(CHANGE, (self._last, self._last, str(mark)))
         committed = time.time()
         eventually(mark.exists)
         time.sleep(STEP_SECONDS)
         return (float(mark.read_text()) - committed) * 1000
 
     def median(self, count: int) -> tuple[float, float]:
-        """Of so many; and the slowest."""
-        found = [self.milliseconds() for _ in range(count)]
+        """Of so many, the first one left out; and the slowest."""
+        found = [self.milliseconds() for _ in range(count + 1)][1:]
         return statistics.median(found), max(found)
 
-    def close(self) -> None:
-        """Done."""
-        self._connection.close()
+    def stored_per_second(self) -> float:
+        """Changes that no rule is for, from their commit until the ledger has all of them."""
+        counted = "SELECT count(*) FROM event"
+        wanted = int(self._service.ledger.one(counted)) + STORED
+        self._adapter.server.execute(FILL.format(self._last + 1, self._last + STORED))
+        began, self._last = time.perf_counter(), self._last + STORED
+        eventually(lambda: int(self._service.ledger.one(counted)) >= wanted)
+        return STORED / (time.perf_counter() - began)
 
 
-def _rule(running: Stack, source: dict[str, Any], template: int) -> int:
-    made = running.post("/eventsource/", {"name": "erp", "poll_interval": 1, **source})
+def _rule(service: Up, source: dict[str, Any]) -> int:
+    app = service.app(service.program_of_jobs("mark", MARK), "STARTED")
+    template = service.template(app, env={"STARTED": "-"})
+    made = service.post("/eventsource/", {"name": "erp", "poll_interval": 1, **source})
     body = {
         "event_source_id": made["id"],
         "runtemplate_id": template,
         "evidence": "invoice",
         "env_mapping": {"STARTED": "externalids"},
     }
-    rule: int = running.post("/eventrule/", body)["id"]
+    rule: int = service.post("/eventrule/", body)["id"]
+    service.applied()
     return rule
 
 
-def _idle(running: Stack) -> None:
-    eventually(lambda: running.rest.get("/status").json()["waiting_for_prefect"] == 0)
-
-
-def _automations(running: Stack) -> Sequence[dict[str, Any]]:
-    found: Sequence[dict[str, Any]] = running.prefect.post("/automations/filter", json={}).json()
-    return found
-
-
-def _bare(running: Stack, template: int) -> list[float]:
-    """Milliseconds from an event to the process, by an automation of nobody's rule."""
-    with psycopg.connect(running.ledger) as connection:
-        row = connection.execute(
-            "SELECT deployment_id FROM runtemplate WHERE id = %s", (template,)
-        ).fetchone()
-    mark = "{{ event.resource['prefect.resource.name'] }}"
-    automation = {
-        "name": "bare",
-        "trigger": {"type": "event", "posture": "Reactive", "expect": ["bench.bare"],
-                    "threshold": 1, "within": 0},
-        "actions": [{"type": "run-deployment", "source": "selected",
-                     "deployment_id": str(row[0]) if row else "",
-                     "parameters": {"STARTED": {"__prefect_kind": "jinja", "template": mark}}}],
-    }  # fmt: skip
-    running.prefect.post("/automations/", json=automation).raise_for_status()
-    time.sleep(1)  # until its triggers are loaded
-    return [_bare_one(running, number) for number in range(STOCK_EVENTS + 1)][1:]
-
-
-def _bare_one(running: Stack, number: int) -> float:
-    mark = running.home / f"bare-{number}"
-    resource = {"prefect.resource.id": "bench.bare", "prefect.resource.name": str(mark)}
-    event = {"id": str(uuid.uuid4()), "occurred": datetime.now(UTC).isoformat(),
-             "event": "bench.bare", "resource": resource}  # fmt: skip
-    posted = time.time()
-    running.prefect.post("/events", json=[event]).raise_for_status()
-    eventually(mark.exists)
-    return (float(mark.read_text()) - posted) * 1000
-
-
-def _many_rules(running: Stack, rule: int) -> None:
+def _many_rules(service: Up, rule: int) -> None:
     """As many more rules of the one source, and their automations, as the first one's are."""
-    with psycopg.connect(running.ledger, autocommit=True) as connection:
-        connection.execute(MULTIPLY, (MANY_RULES, rule))
-        connection.execute("ANALYZE")
-    (first,) = (one for one in _automations(running) if "invoice" in one["name"])
+    service.ledger.server.execute(MULTIPLY.format(MANY_RULES, rule))
+    service.ledger.server.execute("ANALYZE")
+    automations: Sequence[dict[str, Any]] = service.prefect.post(
+        "/automations/filter", json={}
+    ).json()
+    (first,) = (one for one in automations if "invoice" in one["name"])
     trigger, (action,) = first["trigger"], first["actions"]
+    del trigger["id"]
 
     def make(number: int) -> None:
         body = {
             "name": f"{first['name']} {number}",
             "tags": first["tags"],
-            "trigger": trigger | {"match": {"jobauto.evidence": f"kind {number}"}, "id": None},
+            "trigger": trigger | {"match": {"jobauto.evidence": f"kind {number}"}},
             "actions": [action],
         }
-        del body["trigger"]["id"]
-        running.prefect.post("/automations/", json=body).raise_for_status()
+        service.prefect.post("/automations/", json=body).raise_for_status()
 
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(make, range(1, MANY_RULES + 1)))
 
 
-def _stored_per_second() -> float:
-    """Changes that a poller brings from an adapter into a ledger with one rule for them."""
-    with (
-        database() as ledger_url,
-        _adapter() as (adapter_url, source),
-        tempfile.TemporaryDirectory() as folder,
-    ):
-        settings = Settings(home=Path(folder), database_url=ledger_url)
-        create_key(settings.key_path)
-        engine = make_engine(settings.ledger_url)
-        migration.upgrade(engine)
-        engine.dispose()
-        with psycopg.connect(adapter_url, autocommit=True) as connection:
-            connection.execute(FILL, (STORED,))
-        ledger = open_ledger(settings)
-        try:
-            with ledger.writing(SERVICE) as session:
-                made = EventSource(name="erp", **source)
-                session.add(made)
-                session.flush()
-                number = made.id
-            began = time.perf_counter()
-            stored = Poller(ledger, settings).read(number)
-            seconds = time.perf_counter() - began
-        finally:
-            ledger.close()
-    if stored != STORED:
-        raise RuntimeError(f"{stored} changes were stored, not {STORED}")
-    return STORED / seconds
+def _stock() -> list[float]:
+    """Milliseconds from an event to the process, by Prefect alone."""
+    with bare() as prefect, contextlib.ExitStack() as worker:
+        (prefect.home / "mark.py").write_text(FLOW)
+        prefect.create("/work_pools/", {"name": "stock", "type": "process"})
+        deployment = prefect.create(
+            "/deployments/",
+            {
+                "name": "mark",
+                "flow_id": prefect.create("/flows/", {"name": "mark"}),
+                "work_pool_name": "stock",
+                "path": str(prefect.home),
+                "entrypoint": "mark.py:mark",
+            },
+        )
+        mark = "{{ event.resource['prefect.resource.name'] }}"
+        automation = {
+            "name": "bare",
+            "trigger": {"type": "event", "posture": "Reactive", "expect": ["bench.bare"],
+                        "threshold": 1, "within": 0},
+            "actions": [{"type": "run-deployment", "source": "selected",
+                         "deployment_id": deployment,
+                         "parameters": {"started": {"__prefect_kind": "jinja", "template": mark}}}],
+        }  # fmt: skip
+        prefect.create("/automations/", automation)
+        argv = [program("prefect"), "worker", "start", "--pool", "stock", "--type", "process"]
+        told = prefect.environment | {"PREFECT_API_URL": str(prefect.prefect.base_url)}
+        worker.enter_context(running_process(argv, told, prefect.home / "worker.log"))
+        eventually(lambda: prefect.prefect.post("/work_pools/stock/workers/filter", json={}).json())
+        return [_stock_one(prefect, number) for number in range(STOCK_EVENTS + 1)][1:]
 
 
-def measure() -> dict[str, object]:
+def _stock_one(prefect: Bare, number: int) -> float:
+    mark: Path = prefect.home / f"marked-{number}"
+    resource = {"prefect.resource.id": "bench.bare", "prefect.resource.name": str(mark)}
+    event = {"id": str(uuid.uuid4()), "occurred": datetime.now(UTC).isoformat(),
+             "event": "bench.bare", "resource": resource}  # fmt: skip
+    posted = time.time()
+    prefect.prefect.post("/events", json=[event]).raise_for_status()
+    text = eventually(lambda: mark.exists() and mark.read_text())
+    return (float(text) - posted) * 1000
+
+
+def measure() -> Figures:
     """The figures, as one JSON object."""
-    stored = _stored_per_second()
-    with stack() as running, _adapter() as (url, source):
-        running.prefect.post("/work_pools/", json={"name": "stock", "type": "process"})
-        templates = templates_of(running)
-        rule = _rule(running, source, templates["jobauto"])
-        _idle(running)
-        start_workers(running)
-        changes = _Changes(running, url)
-        changes.milliseconds()  # warm
+    yardstick = statistics.median(_stock())
+    with up() as service, _adapter() as (adapter, source):
+        rule = _rule(service, source)
+        changes = _Changes(service, adapter)
         value, slowest = changes.median(CHANGES)
-        yardstick = statistics.median(_bare(running, templates["stock"]))
-        _many_rules(running, rule)
-        changes.milliseconds()
+        stored = changes.stored_per_second()
+        _many_rules(service, rule)
         many, many_slowest = changes.median(MANY_CHANGES)
-        changes.close()
     return {
         "name": "events",
         "value": round(value, 1),

@@ -4,11 +4,13 @@
 
 For each run: create it from a deployment, set Running, spawn /bin/true, set Completed. What Prefect
 is too busy for (on SQLite its database may be locked) is asked again. Prints one line of JSON:
-seconds of all, the median of one, CPU seconds of this process, how often Prefect was too busy.
+seconds of all, milliseconds of one (median and 95th percentile), CPU seconds of this process and of
+what it spawned, how often Prefect was too busy.
 """
 
 import asyncio
 import json
+import resource
 import statistics
 import subprocess
 import sys
@@ -19,7 +21,10 @@ from uuid import uuid4
 
 import httpx
 
-from benchmarks.stack import Stack
+from benchmarks.installation import ROOT, Bare
+
+AT_ONCE = {"PostgreSQL": 8, "SQLite": 2}
+"""How many runs a bare Prefect has in hand; more on SQLite it answers with 503."""
 
 PROGRAM = "/bin/true"
 BUSY = 503
@@ -37,7 +42,7 @@ class Prefect:
     in_turn: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     async def run(self, deployment: str) -> float:
-        """The seconds that one run took."""
+        """The milliseconds that one run took."""
         began = time.perf_counter()
         body = {"state": {"type": "SCHEDULED"}, "idempotency_key": str(uuid4())}
         run = (await self._post(f"/deployments/{deployment}/create_flow_run", body))["id"]
@@ -45,7 +50,7 @@ class Prefect:
         process = await asyncio.create_subprocess_exec(PROGRAM)
         await process.wait()
         await self._post(f"/flow_runs/{run}/set_state", {"state": {"type": "COMPLETED"}})
-        return time.perf_counter() - began
+        return (time.perf_counter() - began) * 1000
 
     async def _post(self, path: str, body: dict[str, Any]) -> dict[str, Any]:
         answer = await self._asked(path, body) or await self._asked_again(path, body)
@@ -70,37 +75,52 @@ class Prefect:
         return None
 
 
+def _used(who: int) -> float:
+    used = resource.getrusage(who)
+    return used.ru_utime + used.ru_stime
+
+
 async def _all(url: str, deployment: str, runs: int, at_once: int) -> dict[str, Any]:
     taken: list[float] = []
     left = iter(range(runs))
 
     async def some(prefect: Prefect) -> None:
         for _ in left:
-            seconds = await prefect.run(deployment)
-            taken.append(seconds)
+            milliseconds = await prefect.run(deployment)
+            taken.append(milliseconds)
 
     async with httpx.AsyncClient(base_url=url, timeout=60) as http:
         prefect = Prefect(http)
         await prefect.run(deployment)  # warm
-        began, used = time.perf_counter(), time.process_time()
+        began = time.perf_counter()
+        client, spawned = _used(resource.RUSAGE_SELF), _used(resource.RUSAGE_CHILDREN)
         await asyncio.gather(*(some(prefect) for _ in range(at_once)))
         return {
             "seconds": time.perf_counter() - began,
             "median": statistics.median(taken),
-            "cpu": time.process_time() - used,
+            "p95": percentile(taken),
+            "client": _used(resource.RUSAGE_SELF) - client,
+            "spawned": _used(resource.RUSAGE_CHILDREN) - spawned,
             "busy": prefect.busy,
         }
 
 
-def floor(running: Stack, deployment: str, runs: int, at_once: int = 8) -> dict[str, Any]:
-    """What it prints, in a process of its own as a worker would be."""
-    url = running.settings.prefect_api_url
-    argv = [sys.executable, "-m", __name__, url, deployment, str(runs), str(at_once)]
-    done = subprocess.run(argv, stdout=subprocess.PIPE, text=True, check=True)
+def percentile(found: list[float], share: float = 0.95) -> float:
+    """The figure that such a share does not exceed."""
+    return sorted(found)[min(int(share * len(found)), len(found) - 1)]
+
+
+def floor(prefect: Bare, deployment: str, runs: int, at_once: int) -> dict[str, Any]:
+    """What it prints, in a process of its own as a worker would be; `cpu_ms` is that of one run."""
+    before = prefect.cpu()
+    argv = [sys.executable, "-m", __name__, str(prefect.prefect.base_url)]
+    argv += [deployment, str(runs), str(at_once)]
+    done = subprocess.run(argv, stdout=subprocess.PIPE, text=True, check=True, cwd=ROOT)
     found: dict[str, Any] = json.loads(done.stdout)
-    return found
+    used = prefect.cpu_since(before) | {"client": found["client"], "jobs": found["spawned"]}
+    return found | {"cpu_ms": {name: cpu / runs * 1000 for name, cpu in used.items()}}
 
 
-if __name__ == "__main__" and len(sys.argv) == 5:
+if __name__ == "__main__":
     address, of, *numbers = sys.argv[1:]
     print(json.dumps(asyncio.run(_all(address, of, *map(int, numbers)))))

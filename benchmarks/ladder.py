@@ -1,31 +1,36 @@
-"""Jobs offered at 60, 250, 500 and 750 a minute: how long each takes until its end in Prefect.
+"""Jobs of /bin/true offered at an even pace, whatever becomes of them, to `jobauto up`.
 
-    python -m benchmarks.ladder --json [SECONDS]
+    python -m benchmarks.ladder --json [--quick]
 
-Each step lasts SECONDS (20). The knee is the last step whose median is under 0.3 s. The yardstick
-is the floor's rate, per minute.
+On PostgreSQL at 60, 250, 500 and 750 a minute: how long jobs take from their creation to their end.
+The knee is the last step whose median is under 0.3 s. On SQLite at 480 a minute: how late jobs
+start, and which requests fail. The yardstick is the rate of the floor (see benchmarks/floor.py) on
+a bare Prefect, alone.
 """
 
+import contextlib
 import statistics
-import sys
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable
-from datetime import datetime
-from functools import partial
-from typing import Any
 
-from benchmarks.burst import deployment_of, ended, template_of
-from benchmarks.floor import floor
-from benchmarks.stack import Stack, eventually, report, stack
+import httpx
+
+from benchmarks.floor import AT_ONCE, floor
+from benchmarks.installation import Figures, Up, bare, eventually, report, sized, up
 
 STEPS = (60, 250, 500, 750)
+SECONDS = sized(20, 2)
 GOAL_SECONDS = 0.3
-PAGE = 200
+ON_SQLITE = 480
+SQLITE_SECONDS = sized(60, 3)
+GOAL_START_SECONDS = 2.0
+RUNS_OF_FLOOR = sized(100, 10)
 
 
 def offer(post: Callable[[], object], rate: float, seconds: float) -> int:
-    """Post at an even pace, so many a minute, whatever becomes of the jobs; how many."""
+    """Post at an even pace, so many a minute; how many."""
     number = max(1, int(rate * seconds / 60))
     began = time.monotonic()
     threads = []
@@ -39,43 +44,57 @@ def offer(post: Callable[[], object], rate: float, seconds: float) -> int:
     return number
 
 
-def _durations(running: Stack, number: int) -> list[float]:
-    """From creation to end, of the last runs, as Prefect has them."""
-    found: list[dict[str, Any]] = []
-    for offset in range(0, number, PAGE):
-        wanted = {"sort": "START_TIME_DESC", "offset": offset, "limit": min(PAGE, number - offset)}
-        found += running.prefect.post("/flow_runs/filter", json=wanted).json()
-    return [(_instant(run, "end_time") - _instant(run, "created")).total_seconds() for run in found]
+class _Jobs:
+    """Jobs of one run template, and the requests for them that failed."""
+
+    def __init__(self, service: Up) -> None:
+        self.service = service
+        self.template = service.true_template()
+        self.failed: Counter[str] = Counter()
+
+    def post(self) -> None:
+        """Ask for one; a refusal, or no answer, is counted."""
+        try:
+            answer = self.service.rest.post("/job/", json={"runtemplate_id": self.template})
+        except httpx.HTTPError as error:
+            self.failed[type(error).__name__] += 1
+        else:
+            if answer.is_error:
+                self.failed[str(answer.status_code)] += 1
+
+    def seconds(self, rate: int, seconds: float, until: str) -> list[float | None]:
+        """From creation to `until` of each that was offered, once they have ended; None: never."""
+        ledger, before = self.service.ledger, self.service.ended()
+        offered = offer(self.post, rate, seconds)
+        with contextlib.suppress(TimeoutError):
+            eventually(lambda: self._have_ended(before + offered), 120)
+        between = f"extract(epoch FROM {until} - created_at)"
+        if ledger.is_file:
+            between = f"(julianday({until}) - julianday(created_at)) * 86400"
+        query = f"SELECT {between} FROM job ORDER BY id DESC LIMIT {offered}"
+        return [None if found is None else float(found) for (found,) in ledger.rows(query)]
+
+    def _have_ended(self, number: int) -> bool:
+        time.sleep(0.2)  # looking takes from what is measured
+        return self.service.ended() + self.failed.total() >= number
 
 
-def _have_ended(running: Stack, number: int) -> bool:
-    return ended(running) >= number
+def _rate_of_floor(kind: str) -> float:
+    with bare(kind) as prefect:
+        found = floor(prefect, prefect.deployment(), RUNS_OF_FLOOR, AT_ONCE[kind])
+    return RUNS_OF_FLOOR / float(found["seconds"]) * 60
 
 
-def _instant(run: dict[str, Any], member: str) -> datetime:
-    return datetime.fromisoformat(run[member])
-
-
-def measure() -> dict[str, object]:
-    """The figures, as one JSON object."""
-    given = [word for word in sys.argv[1:] if word.isdecimal()]
-    seconds = float(given[0]) if given else 20.0
-    medians: dict[str, float] = {}
-    with stack() as running:
-        running.start_worker()
-        template = template_of(running, "jobauto")
-        deployment = deployment_of(running, template)
-        post = partial(running.post, "/job/", {"runtemplate_id": template})
-        for rate in STEPS:
-            before = ended(running)
-            number = offer(post, rate, seconds)
-            eventually(partial(_have_ended, running, before + number), 300)
-            medians[str(rate)] = round(statistics.median(_durations(running, number)), 3)
-        running.pause()
-        bare = floor(running, deployment, 100)
-    rate = 100 / bare["seconds"] * 60
-    passed = [step for step in STEPS if medians[str(step)] < GOAL_SECONDS]
-    knee = max(passed, default=0)
+def _knee() -> Figures:
+    rate = _rate_of_floor("PostgreSQL")
+    with up() as service:
+        jobs = _Jobs(service)
+        found = {step: jobs.seconds(step, SECONDS, '"end"') for step in STEPS}
+    medians = {
+        step: statistics.median(each if each is not None else float("inf") for each in taken)
+        for step, taken in found.items()
+    }
+    knee = max((step for step in STEPS if medians[step] < GOAL_SECONDS), default=0)
     return {
         "name": "ladder",
         "value": knee,
@@ -84,9 +103,38 @@ def measure() -> dict[str, object]:
         "yardstick_value": round(rate),
         "ratio": round(knee / rate, 2),
         "goal": f"end-to-end median under {GOAL_SECONDS:g} s up to the knee, which is named",
-        "met": knee > 0,
-        "medians": medians,
+        "met": knee > 0 and not jobs.failed,
+        "medians": {str(step): round(median, 3) for step, median in medians.items()},
+        "failed_requests": dict(jobs.failed),
     }
+
+
+def _on_sqlite() -> Figures:
+    rate = _rate_of_floor("SQLite")
+    with up("SQLite") as service:
+        jobs = _Jobs(service)
+        found = jobs.seconds(ON_SQLITE, SQLITE_SECONDS, "begin")
+    starts = [each for each in found if each is not None]
+    late = len(found) - len(starts) + sum(start > GOAL_START_SECONDS for start in starts)
+    return {
+        "name": "sqlite",
+        "value": round(max(starts), 3),
+        "unit": f"s, the slowest start, {ON_SQLITE} jobs a minute offered",
+        "yardstick": "the floor's rate per minute",
+        "yardstick_value": round(rate),
+        "ratio": round(ON_SQLITE / rate, 2),
+        "goal": f"no failed request, no start later than {GOAL_START_SECONDS:g} s",
+        "met": not (jobs.failed or late),
+        "median_start_s": round(statistics.median(starts), 3),
+        "late_starts": late,
+        "jobs": len(found),
+        "failed_requests": dict(jobs.failed),
+    }
+
+
+def measure() -> list[Figures]:
+    """The figures of both databases."""
+    return [_knee(), _on_sqlite()]
 
 
 if __name__ == "__main__":

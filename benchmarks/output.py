@@ -1,104 +1,126 @@
-"""Lines per second from a job's process into the ledger, and what the job's end waits for them.
+"""Lines per second from a job's process into the ledger of `jobauto up`, without secrets and with.
 
-    python -m benchmarks.output --json
+    python -m benchmarks.output --json [--quick]
 
 A job prints 200,000 lines as fast as it can; the figure is for the time from its first act until
-its outcome is known, when the ledger has all of them. The yardstick is the database alone: the same
-rows inserted by one connection, in the same run.
+its outcome is known, when the ledger has all of them. The yardstick is PostgreSQL alone: the same
+rows inserted by one connection. Then the same with 20 secrets, among them a private key; each
+hundredth line has one: the yardstick is the job without secrets.
 """
 
-import resource
-import sys
+import base64
+import secrets
 import time
 from datetime import UTC, datetime
 from pathlib import Path
 
-import psycopg
+from benchmarks.installation import Figures, Up, database, eventually, report, sized, up
 
-from benchmarks.stack import Stack, eventually, report, stack, worker_token
-
-LINES = 200_000
+LINES = sized(200_000, 2_000)
 GOAL = 20_000.0
 BATCH = 5_000
-
-SCRIPT = """#!/bin/sh
+ONE_IN = 100
+"""So often a line has a secret."""
+LINE = "2026-05-04T12:00:30Z INFO  record {} was read, checked, written, amount 12 EUR"
+SCRIPT = f"""
 date +%s.%N > "$STARTED"
-seq -f "2026-05-04T12:00:30Z INFO  record %.0f was read, checked, written, amount 12 EUR" {lines}
+seq -f "{LINE.format("%.0f")}" {LINES} | sed "0~{ONE_IN}s/.*/password=${{SECRET_1:-none}}/"
 """
 
 
-def _template(running: Stack) -> int:
-    executable = running.home / "chatty"
-    executable.write_text(SCRIPT.format(lines=LINES))
-    executable.chmod(0o755)
+def _secrets() -> dict[str, str]:
+    """A private key of 27 lines, and 19 values as people have them."""
+    rows = [base64.b64encode(secrets.token_bytes(48)).decode() for _ in range(25)]
+    key = "\n".join(["-----BEGIN PRIVATE KEY-----", *rows, "-----END PRIVATE KEY-----", ""])
+    values = [key, *(secrets.token_urlsafe(8 + number) for number in range(19))]
+    return {f"SECRET_{number}": value for number, value in enumerate(values)}
+
+
+def _template(service: Up, name: str, known: dict[str, str]) -> int:
     definition = {
         "$schema": "https://example.com/application.schema.json",
-        "name": "Chatty",
+        "name": name,
         "description": "Prints many lines",
-        "executable": str(executable),
-        "environment": {"STARTED": {"type": "string", "required": True}},
+        "executable": service.program_of_jobs("chatty", SCRIPT),
+        "environment": {
+            "STARTED": {"type": "string", "required": True},
+            **{key: {"type": "password"} for key in known},
+        },
     }
-    app = running.post("/app/", definition)
-    running.post("/company/", {"slug": "bench", "name": "Bench"})
-    body = {"app_id": app["id"], "company": "bench", "name": "chatty", "env": {"STARTED": "-"}}
-    template: int = running.post("/runtemplate/", body)["id"]
-    return template
+    app = int(service.post("/app/", definition)["id"])
+    return service.template(app, name, env={"STARTED": "-", **known})
 
 
-def _run(running: Stack, template: int, mark: Path) -> tuple[float, int]:
-    """Seconds from the first act of the process until its outcome, and the number of lines."""
+def _run(service: Up, template: int) -> tuple[float, int]:
+    """Lines per second, from the first act of the process until its outcome; how many are kept."""
+    mark = service.home / f"started-{template}"
     body = {"runtemplate_id": template, "env": {"STARTED": str(mark)}}
-    job = running.post("/job/", body)["id"]
-    # The list, since a job by itself comes with all its output.
-    eventually(lambda: running.rest.get("/jobs.json").json()[str(job)]["end"])
-    ended = time.time()
-    with psycopg.connect(running.ledger) as connection:
-        query = "SELECT count(*) FROM job_output_line WHERE job_id = %s AND stream = 'stdout'"
-        row = connection.execute(query, [job]).fetchone()
-    return ended - float(mark.read_text()), row[0] if row else 0
+    job = service.post("/job/", body)["id"]
+    of_job = f'FROM job WHERE id = {job} AND "end" IS NOT NULL'
+    eventually(lambda: service.ledger.one(f"SELECT 1 {of_job}"))
+    seconds = time.time() - float(Path(mark).read_text())
+    kept = "SELECT count(*) FROM job_output_line WHERE stream = 'stdout'"
+    number = int(service.ledger.one(f"{kept} AND job_id = {job}"))
+    return number / seconds, number
 
 
-def _bare_insert(running: Stack) -> float:
+def _masked(service: Up) -> int:
+    """How many lines show that a secret was masked; none shows one."""
+    lines = "SELECT count(*) FROM job_output_line WHERE text LIKE 'password=%'"
+    shown = int(service.ledger.one(f"{lines} AND text NOT LIKE '%none' AND text NOT LIKE '%*'"))
+    if shown:
+        raise RuntimeError(f"{shown} secrets were not masked")
+    return int(service.ledger.one(f"{lines} AND text LIKE '%*'"))
+
+
+def _bare_insert() -> float:
     """Seconds for the same number of like rows, without us."""
-    text = (
-        "2026-05-04T12:00:30Z INFO  record 100000 was read, checked and written, amount 12.50 EUR"
-    )
-    rows = [(number, "stdout", text, datetime.now(UTC)) for number in range(LINES)]
-    with psycopg.connect(running.ledger) as connection:
-        connection.execute(
+    rows = [(number, "stdout", LINE.format(number), datetime.now(UTC)) for number in range(LINES)]
+    with database() as bare:
+        bare.server.execute(
             "CREATE TABLE bare (seq int PRIMARY KEY, stream text, text text, at timestamptz)"
         )
         before = time.monotonic()
         for first in range(0, LINES, BATCH):
             part = rows[first : first + BATCH]
-            connection.cursor().executemany("INSERT INTO bare VALUES (%s, %s, %s, %s)", part)
-            connection.commit()
+            with bare.server.transaction():
+                bare.server.cursor().executemany("INSERT INTO bare VALUES (%s, %s, %s, %s)", part)
         return time.monotonic() - before
 
 
-def measure() -> dict[str, object]:
-    """The figures, as one JSON object."""
-    with stack({"JOBAUTO_OUTPUT_LIMIT_BYTES": str(LINES * 400)}) as running:
-        worker = [sys.executable, "-m", "jobauto_prefect.cli", "worker", "start"]
-        secret = worker_token(running, "jobauto")
-        running.start("worker", [*worker, "--pool", "jobauto"], JOBAUTO_WORKER_TOKEN=secret)
-        seconds, kept = _run(running, _template(running), running.home / "started")
-        bare = _bare_insert(running)
-    largest = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024
-    value, yardstick = kept / seconds, LINES / bare
-    return {
-        "name": "output",
-        "value": round(value),
-        "unit": "lines per second from the process into the ledger",
-        "yardstick": "the same rows inserted by one connection",
-        "yardstick_value": round(yardstick),
-        "ratio": round(value / yardstick, 2),
-        "goal": f"at least {GOAL:g} lines per second, none missing",
-        "met": value >= GOAL and kept == LINES,
-        "lines": kept,
-        "seconds": round(seconds, 1),
-        "largest_process_mb": round(largest),
-    }
+def measure() -> list[Figures]:
+    """Lines per second without secrets, and with."""
+    yardstick = LINES / _bare_insert()
+    with up(JOBAUTO_OUTPUT_LIMIT_BYTES=str(LINES * 400)) as service:
+        service.post("/company/", {"slug": "bench", "name": "Bench"})
+        value, kept = _run(service, _template(service, "Plain", {}))
+        with_secrets, kept_too = _run(service, _template(service, "Secret", _secrets()))
+        masked = _masked(service)
+    goal = f"at least {GOAL:g} lines per second, none missing"
+    return [
+        {
+            "name": "output",
+            "value": round(value),
+            "unit": "lines per second from the process into the ledger",
+            "yardstick": "the same rows inserted by one connection",
+            "yardstick_value": round(yardstick),
+            "ratio": round(value / yardstick, 2),
+            "goal": goal,
+            "met": value >= GOAL and kept == LINES,
+            "lines": kept,
+        },
+        {
+            "name": "output: 20 secrets",
+            "value": round(with_secrets),
+            "unit": "lines per second from the process into the ledger",
+            "yardstick": "the same job without secrets",
+            "yardstick_value": round(value),
+            "ratio": round(with_secrets / value, 2),
+            "goal": f"{goal}, each secret masked",
+            "met": with_secrets >= GOAL and kept_too == LINES and masked == LINES // ONE_IN,
+            "masked": masked,
+        },
+    ]
 
 
 if __name__ == "__main__":

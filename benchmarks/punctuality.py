@@ -1,9 +1,9 @@
-"""How late 200 scheduled jobs start, two each second.
+"""How late 200 scheduled jobs of `jobauto up` start, four each second.
 
-    python -m benchmarks.punctuality --json
+    python -m benchmarks.punctuality --json [--quick]
 
 On PostgreSQL. The time counts from the scheduled second to the first act of the process. The
-yardstick is a program that spawns as many processes at those seconds by itself.
+yardstick is a program that spawns processes at their seconds by itself.
 """
 
 import statistics
@@ -12,24 +12,27 @@ import time
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from benchmarks.stack import Stack, eventually, report, stack
-from benchmarks.start_latency import templates_of
+from benchmarks.floor import percentile
+from benchmarks.installation import Figures, Up, eventually, report, sized, up
+from benchmarks.up import MARK
 
-JOBS = 200
-EACH_SECOND = 2
+JOBS = sized(200, 8)
+EACH_SECOND = 4
 AHEAD_SECONDS = 30  # all runs are made by then on a busy machine, too
 GOAL_MS = 100.0
 
 
-def _schedule(running: Stack, template: int, marks: Path) -> list[tuple[Path, float]]:
+def _schedule(service: Up, marks: Path) -> list[tuple[Path, float]]:
     """The files the jobs will write, and when each is due."""
+    app = service.app(service.program_of_jobs("mark", MARK), "STARTED")
+    template = service.template(app, env={"STARTED": "-"})
     begin = datetime.now(UTC).replace(microsecond=0) + timedelta(seconds=AHEAD_SECONDS)
     due = []
     for number in range(JOBS):
         at = begin + timedelta(seconds=number // EACH_SECOND)
         mark = marks / str(number)
         body = {"runtemplate_id": template, "env": {"STARTED": str(mark)}}
-        running.post("/job/", body | {"scheduled": at.isoformat()})
+        service.post("/job/", body | {"scheduled": at.isoformat()})
         due.append((mark, at.timestamp()))
     return due
 
@@ -46,23 +49,20 @@ def _bare_late(marks: Path) -> list[float]:
     return late
 
 
-def measure() -> dict[str, object]:
+def measure() -> Figures:
     """The figures, as one JSON object."""
-    with stack() as running:
-        template = templates_of(running, "jobauto")["jobauto"]
-        running.applied()
-        running.start_worker()
-        marks = running.home / "marks"
+    with up() as service:
+        marks = service.home / "marks"
         marks.mkdir()
-        due = _schedule(running, template, marks)
+        due = _schedule(service, marks)
         eventually(lambda: all(mark.exists() for mark, _ in due), AHEAD_SECONDS + 120)
         late = sorted((float(mark.read_text()) - at) * 1000 for mark, at in due)
         bare = statistics.median(_bare_late(marks))
-    value = late[int(0.95 * len(late))]
+    value = percentile(late)
     return {
         "name": "punctuality",
         "value": round(value, 1),
-        "unit": "ms after the scheduled second, 95th percentile of 200",
+        "unit": f"ms after the scheduled second, 95th percentile of {JOBS}",
         "yardstick": "a process spawned at its second, median",
         "yardstick_value": round(bare, 1),
         "ratio": round(value / bare, 1),

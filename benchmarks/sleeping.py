@@ -1,6 +1,6 @@
-"""500 sleeping jobs at once on one worker: what worker and watchdog hold, and how they end.
+"""500 sleeping jobs at once in `jobauto up`: what worker and watchdog hold, and how the jobs end.
 
-    python -m benchmarks.sleeping --json
+    python -m benchmarks.sleeping --json [--quick]
 
 On PostgreSQL. The yardstick is the same worker without a job.
 """
@@ -8,53 +8,39 @@ On PostgreSQL. The yardstick is the same worker without a job.
 import os
 import time
 
-import psycopg
+from benchmarks.installation import Figures, Up, eventually, report, sized, up
 
-from benchmarks.burst import post_jobs
-from benchmarks.stack import Stack, eventually, report, stack
-from benchmarks.up import pss_mb
-
-JOBS = 500
+JOBS = sized(500, 20)
 SETTLED_SECONDS = 5
 ALL_START_WITHIN, ALL_END_WITHIN = 300, 180  # seconds
 GOAL_MB = 200.0
-PROGRAM = """#!/bin/sh
-exec cat {bell}
-"""
-"""Sleeps until somebody opens the named pipe to write, and closes it again."""
 
 
-def measure() -> dict[str, object]:
+def _held(service: Up) -> float:
+    time.sleep(SETTLED_SECONDS)
+    found = service.pss()
+    return found["worker"] + found["watchdog"]
+
+
+def _jobs(service: Up, state: str) -> int:
+    return int(service.ledger.one(f"SELECT count(*) FROM job WHERE state = '{state}'"))
+
+
+def measure() -> Figures:
     """The figures, as one JSON object."""
-    with stack({"JOBAUTO_WORKER_LIMIT": str(JOBS)}) as running:
-        running.start_worker()
-        executable = running.home / "sleeper"
-        bell = running.home / "bell"
+    with up(JOBAUTO_WORKER_LIMIT=str(JOBS)) as service:
+        bell = service.home / "bell"
         os.mkfifo(bell)
-        executable.write_text(PROGRAM.format(bell=bell))
-        executable.chmod(0o755)
-        definition = {
-            "$schema": "https://example.com/application.schema.json",
-            "name": "Sleeper",
-            "description": "Sleeps",
-            "executable": str(executable),
-            "environment": {},
-        }
-        app = running.post("/app/", definition)
-        running.post("/company/", {"slug": "bench", "name": "Bench"})
-        body = {"app_id": app["id"], "company": "bench", "name": "sleeper"}
-        template = running.post("/runtemplate/", body)["id"]
-        running.applied()
-        time.sleep(SETTLED_SECONDS)
-        pid = running.pids["worker of jobauto"]
-        alone = pss_mb(pid)
-        post_jobs(running, template, JOBS)
-        eventually(lambda: _jobs(running, "running") == JOBS, ALL_START_WITHIN)
-        time.sleep(SETTLED_SECONDS)
-        held = pss_mb(pid, without="cat")
+        # It sleeps until somebody opens the named pipe to write, and closes it again.
+        sleeper = service.program_of_jobs("sleeper", f"exec cat {bell}")
+        template = service.template(service.app(sleeper))
+        alone = _held(service)
+        service.post_jobs([template], JOBS)
+        eventually(lambda: _jobs(service, "running") == JOBS, ALL_START_WITHIN)
+        held = _held(service)
         bell.write_text("")
-        eventually(lambda: not _jobs(running, "running"), ALL_END_WITHIN)
-        succeeded = _jobs(running, "succeeded")
+        eventually(lambda: not _jobs(service, "running"), ALL_END_WITHIN)
+        succeeded = _jobs(service, "succeeded")
     return {
         "name": "sleeping",
         "value": round(held),
@@ -66,13 +52,6 @@ def measure() -> dict[str, object]:
         "met": held <= GOAL_MB and succeeded == JOBS,
         "succeeded": succeeded,
     }
-
-
-def _jobs(running: Stack, state: str) -> int:
-    with psycopg.connect(running.ledger) as connection:
-        query = "SELECT count(*) FROM job WHERE state = %s"
-        row = connection.execute(query, [state]).fetchone()
-    return row[0] if row else 0
 
 
 if __name__ == "__main__":
