@@ -5,10 +5,11 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from jobauto_prefect.jobs.windows.closed_time import freeze_message
+from jobauto_prefect.ledger.audit.trail import WritingSession
 from jobauto_prefect.ledger.jobs import waits
 from jobauto_prefect.ledger.jobs.waits import LivingWorker
 from jobauto_prefect.ledger.records import Job
-from jobauto_prefect.ledger.service_status import PrefectStatus, read_status
+from jobauto_prefect.ledger.service_status import PrefectStatus
 from jobauto_prefect.ledger.states import JobState
 from jobauto_prefect.ledger.store import ReadingSession
 from jobauto_prefect.runtime.fitness import NEEDED_BY_ALL
@@ -37,17 +38,27 @@ def wait_reasons(
     waiting = [job for job in jobs if job.state == JobState.SCHEDULED and job.schedule <= now]
     if not waiting:
         return {}
-    named, freeze = waits.pools_of(session, {job.runtemplate_id for job in waiting}, now)
-    pools = {template: pool or settings.pool for template, pool in named.items()}
+    starts = _starts(session, waiting)
+    pools = {job_id: start.pool or settings.pool for job_id, start in starts.items()}
     alive_since = now - timedelta(seconds=settings.lease_seconds)
+    found = waits.surroundings_of(session, set(pools.values()), alive_since, now)
     around = WaitContext(
-        read_status(session),
-        waits.living_workers(session, set(pools.values()), alive_since),
-        waits.run_errors(session, [job.id for job in waiting if job.flow_run_id is None]),
-        None if freeze is None else freeze_message(freeze),
+        found.prefect,
+        found.workers,
+        {job_id: start.run_error for job_id, start in starts.items()},
+        None if found.freeze is None else freeze_message(found.freeze),
     )
-    by_job = {job.id: wait_reason(job, pools[job.runtemplate_id], around) for job in waiting}
+    by_job = {job.id: wait_reason(job, pools[job.id], around) for job in waiting}
     return {job_id: why for job_id, why in by_job.items() if why is not None}
+
+
+def _starts(session: ReadingSession, waiting: Sequence[Job]) -> Mapping[int, waits.Start]:
+    """Return how jobs are to start; of one that this transaction creates that need not be asked."""
+    written = session.written() if isinstance(session, WritingSession) else ()
+    created = [change.record for change in written if change.action == "create"]
+    if all(job in created for job in waiting):
+        return {job.id: waits.Start(job.runtemplate.pool) for job in waiting}
+    return waits.starts_of(session, [job.id for job in waiting])
 
 
 def wait_reason(job: Job, pool: str, around: WaitContext) -> str | None:

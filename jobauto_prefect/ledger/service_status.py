@@ -52,12 +52,22 @@ class PrefectStatus:
     foreign: Collection[str] = ()
 
 
-def read_status(session: Session) -> PrefectStatus:
-    """Read the status stored last; before the first one nothing is wrong."""
-    kept = session.scalar(
-        select(InstallationValue.value).where(InstallationValue.name == PREFECT_STATUS)
-    )
+PREFECT_STATUS_VALUE = (
+    select(InstallationValue.value)
+    .where(InstallationValue.name == PREFECT_STATUS)
+    .scalar_subquery()
+)
+"""The status stored last, for `parse_status`, in statements that ask for more."""
+
+
+def parse_status(kept: str | None) -> PrefectStatus:
+    """Return the status that was stored; before the first one nothing is wrong."""
     return PrefectStatus(**json.loads(kept)) if kept else PrefectStatus()
+
+
+def read_status(session: Session) -> PrefectStatus:
+    """Read the status stored last."""
+    return parse_status(session.scalar(select(PREFECT_STATUS_VALUE)))
 
 
 def store_status(session: WritingSession, status: PrefectStatus) -> None:

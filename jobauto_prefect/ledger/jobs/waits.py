@@ -4,7 +4,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from sqlalchemy import func, select
+from sqlalchemy import and_, func, select
 from sqlalchemy.orm import Session
 
 from jobauto_prefect.ledger.audit.trail import WritingSession
@@ -20,6 +20,7 @@ from jobauto_prefect.ledger.records import (
     TemplateCredential,
     WorkerRecord,
 )
+from jobauto_prefect.ledger.service_status import PREFECT_STATUS_VALUE, PrefectStatus, parse_status
 from jobauto_prefect.ledger.states import JobState
 
 
@@ -38,55 +39,76 @@ class LivingWorker:
         return free_slots(self.limit, self.running) == 0
 
 
-def pools_of(
-    session: Session, template_ids: Collection[int], now: datetime
-) -> tuple[dict[int, str | None], Freeze | None]:
-    """Return template -> its work pool, None: the settings' one; and the freeze that lasts.
+@dataclass(frozen=True, slots=True)
+class Start:
+    """How a job is to start. `pool` None: in the settings' work pool.
 
-    None: no freeze lasts.
+    `run_error` is why its flow run could not be made; None: it is made, or was not tried yet.
     """
+
+    pool: str | None
+    run_error: str | None = None
+
+
+def starts_of(session: Session, job_ids: Collection[int]) -> dict[int, Start]:
+    """Return job -> how it is to start."""
+    to_be_made = and_(
+        OutboxMessage.kind == OutboxKind.CREATE_RUN,
+        OutboxMessage.subject_id == Job.id,
+        Job.flow_run_id.is_(None),
+    )
     query = (
-        select(RunTemplate.id, RunTemplate.pool, Freeze)
-        .outerjoin(Freeze, PRESENT)
-        .where(RunTemplate.id.in_(template_ids))
+        select(Job.id, RunTemplate.pool, OutboxMessage.error)
+        .join(RunTemplate, RunTemplate.id == Job.runtemplate_id)
+        .outerjoin(OutboxMessage, to_be_made)
+        .where(Job.id.in_(job_ids))
     )
-    rows = session.execute(query, {"now": now}).all()
-    return {row[0]: row[1] for row in rows}, next((row[2] for row in rows), None)
+    return {row[0]: Start(row[1], row[2]) for row in session.execute(query)}
 
 
-def run_errors(session: Session, job_ids: Collection[int]) -> dict[int, str | None]:
-    """Return job whose flow run is to be made -> why that failed last; None: it did not."""
-    query = select(OutboxMessage.subject_id, OutboxMessage.error).where(
-        OutboxMessage.kind == OutboxKind.CREATE_RUN, OutboxMessage.subject_id.in_(job_ids)
-    )
-    return {row[0]: row[1] for row in session.execute(query).all()}
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """Whom jobs wait for; `workers`: work pool -> its living workers by name, at least one."""
+
+    freeze: Freeze | None
+    prefect: PrefectStatus
+    workers: Mapping[str, Sequence[LivingWorker]]
 
 
-def living_workers(
-    session: Session, pools: Collection[str], since: datetime
-) -> dict[str, list[LivingWorker]]:
-    """Return work pool -> its workers that gave a sign of life since an instant, by name."""
+def surroundings_of(
+    session: Session, pools: Collection[str], since: datetime, now: datetime
+) -> Surroundings:
+    """Return what keeps the jobs of work pools, by one statement.
+
+    Workers live that gave a sign of life since `since`.
+    """
     held = (
         select(Lease.worker, func.count(Lease.job_id).label("running"))
         .where(Lease.ends_by.is_not(None))
         .group_by(Lease.worker)
         .subquery()
     )
+    alive = and_(
+        WorkerRecord.pool.in_(pools),
+        WorkerRecord.seen_at > since,
+        WorkerRecord.lost_at.is_(None),
+    )
+    installation = select(PREFECT_STATUS_VALUE.label("prefect")).subquery()
     query = (
-        select(WorkerRecord, func.coalesce(held.c.running, 0))
+        select(installation.c.prefect, Freeze, WorkerRecord, func.coalesce(held.c.running, 0))
+        .select_from(installation)
+        .outerjoin(Freeze, PRESENT)
+        .outerjoin(WorkerRecord, alive)
         .outerjoin(held, held.c.worker == WorkerRecord.name)
-        .where(
-            WorkerRecord.pool.in_(pools),
-            WorkerRecord.seen_at > since,
-            WorkerRecord.lost_at.is_(None),
-        )
         .order_by(WorkerRecord.name)
     )
+    rows = session.execute(query, {"now": now}).all()
     workers: dict[str, list[LivingWorker]] = {}
-    for record, running in session.execute(query):
-        living = LivingWorker(record.name, running, record.limit, record.hindrances)
-        workers.setdefault(record.pool, []).append(living)
-    return workers
+    for _, _, record, running in rows:
+        if record is not None:
+            living = LivingWorker(record.name, running, record.limit, record.hindrances)
+            workers.setdefault(record.pool, []).append(living)
+    return Surroundings(rows[0][1], parse_status(rows[0][0]), workers)
 
 
 def waiting_jobs(session: WritingSession, template: RunTemplate) -> Sequence[Job]:

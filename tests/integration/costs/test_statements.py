@@ -41,7 +41,7 @@ async def test_a_posted_job(counted: CountedFacade) -> None:
     await counted.made("/job/", {"runtemplate_id": template})
     with counted.asked.during():
         await counted.made("/job/", {"runtemplate_id": template})
-    _require(counted, 12)
+    _require(counted, 6)
 
 
 async def test_a_claim(counted: CountedFacade) -> None:
