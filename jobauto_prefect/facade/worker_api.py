@@ -28,7 +28,8 @@ from jobauto_prefect.jobs.outcome import reports
 from jobauto_prefect.jobs.outcome.event_values import NotLight
 from jobauto_prefect.jobs.outcome.loss import mark_certainly_lost
 from jobauto_prefect.ledger.access.access_scope import AccessScope, runs_application
-from jobauto_prefect.ledger.audit.trail import write_entry
+from jobauto_prefect.ledger.audit.trail import WritingSession, write_entry
+from jobauto_prefect.ledger.outbox import has_enqueued
 from jobauto_prefect.ledger.queries.lookup import get_record
 from jobauto_prefect.ledger.records import App, Credential, Job
 from jobauto_prefect.logs import current_log_context
@@ -121,6 +122,11 @@ def _decide(
     return answer, job
 
 
+def _wake_if_enqueued(service: Service, committed: WritingSession) -> None:
+    if has_enqueued(committed):
+        service.outbox_worker.wake()
+
+
 def _note_claim(
     service: Service, answer: ClaimAnswer, job: Job | None, seconds: float, asked_at: datetime
 ) -> None:
@@ -198,10 +204,11 @@ def report(
 
     def accept(judged: Any = None) -> ReportAnswer:
         with service.ledger.writing(who.actor) as session:
-            job = reports.job_of_claim(
-                session, job_id, finished.claim_id, _pools(who), service.settings
+            answer = reports.accept_report(
+                session, job_id, finished, _pools(who), service.settings, judged
             )
-            return reports.accept_report(session, job, finished, service.settings, judged)
+        _wake_if_enqueued(service, session)
+        return answer
 
     with tracing.span("report", attributes={"jobauto.job_id": job_id}):
         try:
@@ -211,7 +218,6 @@ def report(
     if service.monitor is not None and answer.recorded:
         late = (service.ledger.clock() - finished.ended_at).total_seconds()
         service.monitor.latencies.outcome.observe(max(0.0, late))
-    service.outbox_worker.wake()
     return answer
 
 

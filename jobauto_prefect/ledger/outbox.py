@@ -30,6 +30,10 @@ LONGEST_WAIT = timedelta(minutes=5)
 LOCKED_WAIT = timedelta(seconds=0.2)
 
 
+ENQUEUED = "enqueued"
+"""Where a session keeps that it has enqueued a message."""
+
+
 class OutboxKind(StrEnum):
     """What a message asks for; the kind of its subject stands in brackets."""
 
@@ -102,7 +106,13 @@ def enqueue(
         taken_until=now + WRITER_SPAN if own else None,
     )
     session.add(record)
+    session.info[ENQUEUED] = True
     return record
+
+
+def has_enqueued(session: WritingSession) -> bool:
+    """Whether a session has enqueued a message."""
+    return ENQUEUED in session.info
 
 
 def is_pending(session: Session, kind: OutboxKind, subject_id: int) -> bool:

@@ -33,6 +33,7 @@ def mark_lost(session: WritingSession, job: Job, report: Report, settings: Setti
     Raises:
         Conflict: it has ended otherwise.
     """
+    attempts.lock_job(session, job)
     stops = RetryPolicy.read(job.policy).on_contact_lost == ContactLost.STOP
     result = result_of(job, report, settings.language, heard=stops)
     if stops:

@@ -11,6 +11,7 @@ from jobauto_prefect.jobs.outcome.event_values import findings_of
 from jobauto_prefect.jobs.outcome.results import record_result, run_status_of
 from jobauto_prefect.ledger.audit.trail import WritingSession, write_entry
 from jobauto_prefect.ledger.jobs import leases
+from jobauto_prefect.ledger.jobs.attempts import lock_reported_job
 from jobauto_prefect.ledger.jobs.confirmations import require_confirmation
 from jobauto_prefect.ledger.outbox import OutboxKind, enqueue
 from jobauto_prefect.ledger.queries.jobs import artifacts_of, job_with_context
@@ -38,11 +39,15 @@ def job_of_claim(
         Forbidden: it is another claim's, or of a pool the token does not name.
     """
     job = job_with_context(session, job_id)
-    if job.claim_id != claim_id:
-        raise Forbidden(f"job {job_id} was claimed by somebody else")
-    if (job.runtemplate.pool or settings.pool) not in pools:
-        raise Forbidden(f"this token is not for the work pool of job {job_id}")
+    _require_claim(job, claim_id, pools, settings)
     return job
+
+
+def _require_claim(job: Job, claim_id: UUID, pools: tuple[str, ...], settings: Settings) -> None:
+    if job.claim_id != claim_id:
+        raise Forbidden(f"job {job.id} was claimed by somebody else")
+    if (job.runtemplate.pool or settings.pool) not in pools:
+        raise Forbidden(f"this token is not for the work pool of job {job.id}")
 
 
 def open_job_of_claim(
@@ -84,18 +89,24 @@ def add_artifact(
 
 def accept_report(
     session: WritingSession,
-    job: Job,
+    job_id: int,
     report: Report,
+    pools: tuple[str, ...],
     settings: Settings,
     judged: Sequence[Fault] | Exception | None = None,
 ) -> ReportAnswer:
-    """Record the result a report tells; a job that has ended otherwise stays as it is.
+    """Record the result that a worker's report tells; a job that has ended otherwise stays so.
 
-    `judged` is what it did not produce as declared, if that had to be found before.
+    `pools` are those of the worker's token. `judged` is what the job did not produce as declared,
+    if that had to be found before.
 
     Raises:
-        NotLight: it has to.
+        NotFound: there is no such job.
+        Forbidden: it is another claim's, or of a pool the token does not name.
+        NotLight: what it produced has to be judged before.
     """
+    job, left_artifacts = lock_reported_job(session, job_id)
+    _require_claim(job, report.claim_id, pools, settings)
     try:
         record_result(session, job, report, settings.language)
         recorded = True
@@ -111,7 +122,7 @@ def accept_report(
             write_entry(session, "Job", "refuse", shown, job.id)
     if recorded and report.ending is Ending.LOST:
         enqueue(session, OutboxKind.SHOW_JOB, job.id)  # who reports a loss can't tell Prefect
-    artifacts = artifacts_of(session, job.id)
+    artifacts = artifacts_of(session, job.id) if left_artifacts else ()
     run_status = run_status_of(job, settings, artifacts, report.produced)
     return ReportAnswer(recorded=recorded, run_status=run_status)
 

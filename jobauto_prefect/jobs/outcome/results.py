@@ -14,7 +14,7 @@ from jobauto_prefect.jobs.outcome.cancellation import skip
 from jobauto_prefect.jobs.outcome.retry import RetryPolicy, finish_attempt, release_room
 from jobauto_prefect.ledger.audit.trail import WritingSession
 from jobauto_prefect.ledger.jobs import attempts
-from jobauto_prefect.ledger.jobs.leases import end_lease
+from jobauto_prefect.ledger.jobs.leases import delete_lease, end_lease
 from jobauto_prefect.ledger.queries.topics import topics_of
 from jobauto_prefect.ledger.records import Artifact, Job, Lease
 from jobauto_prefect.ledger.states import JobState, next_job_state
@@ -59,7 +59,7 @@ PREFECT_STATES: Mapping[str, PrefectState] = {
 
 
 def record_result(session: WritingSession, job: Job, report: Report, language: str) -> bool:
-    """Record the reported end of a job; return whether no other attempt follows.
+    """Record the reported end of a job, which is locked; return whether no other attempt follows.
 
     Raises:
         Conflict: it has ended otherwise, or another attempt has taken its place.
@@ -70,16 +70,17 @@ def record_result(session: WritingSession, job: Job, report: Report, language: s
 def record_end(session: WritingSession, job: Job, result: JobResult) -> bool:
     """Record how a job ended, and change its task; return whether no other attempt follows.
 
-    A lost job of which nobody has heard keeps its lease: until its worker's word comes, or its
-    time is up, nothing follows.
+    Both are locked. A lost job of which nobody has heard keeps its lease: until its worker's word
+    comes, or its time is up, nothing follows.
 
     Raises:
         Conflict: the job has ended otherwise, or another attempt has taken its place.
     """
-    attempts.lock_job(session, job)
-    follower = attempts.lock_follower(session, job) if job.state == JobState.LOST else None
-    lease = session.get(Lease, job.id, populate_existing=True, with_for_update=True)
     lost_before, lost = job.state == JobState.LOST, result.state is JobState.LOST
+    follower = attempts.lock_follower(session, job) if lost_before else None
+    lease = None
+    if lost_before or lost:  # any other end deletes it, whatever it says
+        lease = session.get(Lease, job.id, populate_existing=True, with_for_update=True)
     if lost_before and (lease is None or not result.heard):
         raise Conflict(f"job {job.id} is lost; its report comes too late")
     if lost_before and lost and lease is not None and lease.ends_by is None:
@@ -102,9 +103,12 @@ def record_end(session: WritingSession, job: Job, result: JobResult) -> bool:
         again=result.again,
         not_before=result.not_before,
         worker_unable=result.worker_unable,
+        is_first_end=not lost_before,
     )
-    if lease is not None:
-        end_lease(session, lease, may_report=lost and not settles and not result.fenced)
+    if not lost:
+        delete_lease(session, job.id)
+    elif lease is not None:
+        end_lease(session, lease, may_report=not settles and not result.fenced)
     release_room(session, job)
     return settles
 

@@ -168,10 +168,12 @@ def finish_attempt(
     again: bool,
     not_before: datetime | None = None,
     worker_unable: bool = False,
+    is_first_end: bool = False,
 ) -> bool:
     """Schedule another attempt, or end the task; return whether no other attempt follows.
 
-    `worker_unable`: nothing of it began, for its worker can't start any job.
+    `worker_unable`: nothing of it began, for its worker can't start any job. `is_first_end`: it ran
+    until now, so that no event tells of its end.
     """
     policy = RetryPolicy.read(job.policy) if job.policy else RetryPolicy.of(job.runtemplate)
     decision = _decision(session, job, policy, again=again, worker_unable=worker_unable)
@@ -190,7 +192,8 @@ def finish_attempt(
         message = _said(job, policy, decision)
         end_task(session, job.task, decision.state, decision.reason, message, job)
         release_next(session, job)
-    event_store.store_completion(session, job)
+    if is_first_end or not event_store.has_completed(session, job):
+        event_store.store_completion(session, job)
     notices.notify_end(session, job)
     return True
 

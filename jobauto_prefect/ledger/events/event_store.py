@@ -163,10 +163,10 @@ def _rules(session: Session, *conditions: Any) -> Sequence[EventRule]:
 def store_completion(session: WritingSession, job: Job) -> None:
     """Store the event of a job that ended without a further attempt, with its deliveries.
 
-    One that was cancelled starts nothing: somebody wanted it to end.
+    It is not stored yet. One that was cancelled starts nothing: somebody wanted it to end.
     """
     result = RESULTS.get(job.severity or "")
-    if result is None or job.state == JobState.CANCELLED or _has_completed(session, job):
+    if result is None or job.state == JobState.CANCELLED:
         return
     started_by = session.get(Event, job.event_id) if job.event_id else None
     event = Event(
@@ -219,7 +219,7 @@ def _end_chain(session: WritingSession, event: Event) -> None:
     pending_actions.mark_starts_dead(session, event, error)
 
 
-def _has_completed(session: Session, job: Job) -> bool:
+def has_completed(session: Session, job: Job) -> bool:
     """Whether its end is stored already: a lost job may report after all."""
     return session.scalar(select(Event.id).where(Event.job_id == job.id)) is not None
 

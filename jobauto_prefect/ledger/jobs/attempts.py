@@ -16,14 +16,15 @@ from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
 
-from sqlalchemy import ColumnElement, Select, String, cast, delete, func, or_, select
+from sqlalchemy import ColumnElement, Select, String, cast, delete, exists, func, or_, select
 from sqlalchemy.orm import Session, joinedload
 
-from jobauto_prefect.errors import Conflict, Forbidden
+from jobauto_prefect.errors import Conflict, Forbidden, NotFound
 from jobauto_prefect.ledger.audit.trail import WritingSession
 from jobauto_prefect.ledger.jobs.freezes import PRESENT
 from jobauto_prefect.ledger.queries.jobs import WITH_CONTEXT, WITH_CREDENTIALS
 from jobauto_prefect.ledger.records import (
+    Artifact,
     Credential,
     CredentialType,
     Freeze,
@@ -125,6 +126,32 @@ def lock_job(session: WritingSession, job: Job) -> None:
     itself = select(Job).where(Job.id == job.id).options(*WITH_CONTEXT)
     itself = itself.with_for_update(key_share=True, of=Job)
     session.scalars(itself.execution_options(populate_existing=True)).one()
+
+
+def lock_reported_job(session: WritingSession, job_id: int) -> tuple[Job, bool]:
+    """Lock a job and its task as `lock_job`; return whether it left artifacts, too.
+
+    A job without a task is one statement.
+
+    Raises:
+        NotFound: there is no such job.
+    """
+    left_artifacts = exists().where(Artifact.job_id == Job.id)
+    query = (
+        select(Job, left_artifacts)
+        .where(Job.id == job_id)
+        .options(*WITH_CONTEXT)
+        .with_for_update(key_share=True, of=Job)
+        .execution_options(populate_existing=True)
+    )
+    row = session.execute(query.where(Job.task_id.is_(None))).one_or_none()
+    if row is None:
+        its_task = select(Job.task_id).where(Job.id == job_id).scalar_subquery()
+        session.execute(select(Task.id).where(Task.id == its_task).with_for_update(key_share=True))
+        row = session.execute(query).one_or_none()
+    if row is None:
+        raise NotFound(f"there is no job {job_id}")
+    return row[0], row[1]
 
 
 def lock_jobs(session: WritingSession, jobs: Sequence[Job]) -> None:

@@ -28,7 +28,7 @@ from sqlalchemy.orm import Mapper, Session, object_session
 from jobauto_prefect.ledger.audit.trail import SERVICE, WritingSession
 from jobauto_prefect.ledger.base import UtcDateTime
 from jobauto_prefect.ledger.jobs.leases import insert_of
-from jobauto_prefect.ledger.outbox import OutboxKind, priority_of
+from jobauto_prefect.ledger.outbox import ENQUEUED, OutboxKind, priority_of
 from jobauto_prefect.ledger.records import Job, OutboxMessage, UnconfirmedEnd
 from jobauto_prefect.ledger.states import LIVE_JOBS, JobState
 from jobauto_prefect.ledger.store import Ledger
@@ -74,6 +74,7 @@ def _note_end(_mapper: Mapper[Job], connection: Connection, job: Job) -> None:
         now, kind = session.clock(), OutboxKind.SHOW_JOB
         show = {"kind": kind, "priority": priority_of(kind), "subject_id": job.id, "payload": {}}
         connection.execute(insert(OutboxMessage).values(**show, created_at=now, not_before=now))
+        session.info[ENQUEUED] = True
 
 
 def _owed(session: WritingSession, job_id: int) -> Executable:

@@ -111,7 +111,12 @@ def end_lease(session: WritingSession, lease: Lease, *, may_report: bool) -> Non
     if may_report:
         lease.ends_by = None
     else:
-        session.execute(delete(Lease).where(Lease.job_id == lease.job_id))
+        delete_lease(session, lease.job_id)
+
+
+def delete_lease(session: WritingSession, job_id: int) -> None:
+    """Delete the lease of a job, if it has one: no report of it counts any more."""
+    session.execute(delete(Lease).where(Lease.job_id == job_id))
 
 
 def may_live(session: Session, job: Job) -> bool:

@@ -61,7 +61,7 @@ async def test_a_report(counted: CountedFacade) -> None:
         launch = await counted.claimed(**_own_run(counted, job["id"]))
         with counted.asked.during():
             await counted.reported(launch)
-    _require(counted, 12)
+    _require(counted, 8)
 
 
 LISTS = {"jobs": 6, "tasks": 2, "runtemplates": 11, "apps": 7, "auditlog": 2}
@@ -173,7 +173,7 @@ async def test_an_attempt_at_a_task(counted: CountedFacade) -> None:
     run = _own_run(counted, jobs[0].id)
     with counted.asked.during():
         launch = await counted.claimed(**run)
-    _require(counted, 14)
+    _require(counted, 13)
     with counted.asked.during():
         await counted.reported(launch)
-    _require(counted, 16)  # two of them are entries of the trail, which go together
+    _require(counted, 14)  # two of them are entries of the trail, which go together

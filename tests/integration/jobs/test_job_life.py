@@ -395,8 +395,7 @@ class JobLife(RuleBasedStateMachine):
             process.settled |= process.claim.claim_id == message.claim_id
         pools = (self.here.settings.pool,)
         with self.here.ledgers[facade].writing(SERVICE) as session:
-            job = reports.job_of_claim(session, job_id, message.claim_id, pools, self.here.settings)
-            answer = reports.accept_report(session, job, message, self.here.settings)
+            answer = reports.accept_report(session, job_id, message, pools, self.here.settings)
         if not answer.recorded:
             assert self.snapshot() == before
         elif message.ending is not Ending.LOST:

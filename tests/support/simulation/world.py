@@ -238,10 +238,8 @@ class World:
             ended_at=ended,
         )
         with self.ledger.writing(SERVICE) as session:
-            job = reports.job_of_claim(
-                session, process.job_id, claim_id, (self.settings.pool,), self.settings
-            )
-            reports.accept_report(session, job, report, self.settings)
+            pools = (self.settings.pool,)
+            reports.accept_report(session, process.job_id, report, pools, self.settings)
         process.settled_at = self.now
         self._running.pop(process.job_id, None)
         self._carry()
