@@ -82,7 +82,7 @@ POISONED: dict[str, str] = {
     "engine/services/event_dispatch.py dispatch_batch": (
         "jobs/test_isolation.py test_rules_start_beside_a_delivery_of_an_unknown_kind"
     ),
-    "engine/services/event_emitter.py EventEmitter._claim_batch": (
+    "engine/services/event_emitter.py EventEmitter._next_batch": (
         "jobs/test_isolation.py test_prefect_is_told_of_events_beside_one_of_a_source_that_is_gone"
     ),
     "engine/services/reconciler.py confirm_ends": (

@@ -16,14 +16,15 @@ from uuid import UUID, uuid4, uuid5
 from jobauto_prefect.compiler.events.automations import change_event, emitted_event, end_event
 from jobauto_prefect.definitions.storable import storable_text
 from jobauto_prefect.engine.api import PrefectApi
-from jobauto_prefect.errors import Conflict, PrefectFailed
+from jobauto_prefect.errors import Conflict, NotFound, PrefectFailed
 from jobauto_prefect.jobs.isolation import apart
 from jobauto_prefect.ledger import locks
-from jobauto_prefect.ledger.audit.trail import SERVICE, WritingSession
+from jobauto_prefect.ledger.audit.trail import SERVICE
 from jobauto_prefect.ledger.events import event_store
 from jobauto_prefect.ledger.events.deliveries import EventKind
-from jobauto_prefect.ledger.records import Event, EventSource, RunTemplate
-from jobauto_prefect.ledger.store import Ledger, ReadingSession
+from jobauto_prefect.ledger.events.event_store import Unemitted
+from jobauto_prefect.ledger.records import Event
+from jobauto_prefect.ledger.store import Ledger
 
 logger = logging.getLogger(__name__)
 
@@ -35,11 +36,11 @@ PATIENCE = timedelta(seconds=15)
 
 TOGETHER_SECONDS = 0.3
 """So long after an emission the next one waits: in a burst each end would be one of its own, with
-three transactions here and a request to Prefect."""
+two transactions here and a request to Prefect."""
 
 FAILURE = "failure"
 Body = dict[str, Any]
-Emission = tuple[int, list[Body]]
+Emission = tuple[Unemitted, list[Body]]
 """An event of the ledger, and what Prefect is told of it."""
 
 EXTERNAL_IDS_SHOWN = 300  # characters
@@ -52,57 +53,56 @@ class EventEmitter:
     def __init__(self, ledger: Ledger, prefect: PrefectApi) -> None:
         self._ledger = ledger
         self._prefect = prefect
-        self._me = uuid4()
+        self._lock = locks.HeldLock(LOCK_NAME, uuid4())
         self._failures: Counter[int] = Counter()
 
     async def emit_all(self) -> None:
-        """Emit until nothing is pending: the first at once, those that follow it closely together.
+        """Emit what is pending: the first at once, those that follow it closely together.
 
         Raises:
             PrefectUnavailable: Prefect does not answer; what it did not get is sent again.
         """
-        batch = await asyncio.to_thread(self._next_batch)
-        while batch:
+        is_more = True
+        while is_more:
+            batch, is_more = await asyncio.to_thread(self._next_batch)
+            if not batch:
+                return
             try:
                 answers = await self._emit(batch)
             except BaseException:
                 await asyncio.shield(asyncio.to_thread(self._release_lock))
                 raise
+            await asyncio.to_thread(self._record_answers, batch, answers)
             await asyncio.sleep(TOGETHER_SECONDS)
-            batch = await asyncio.to_thread(self._record_answers, answers)
 
     def _release_lock(self) -> None:
         with self._ledger.writing(SERVICE) as session:
-            locks.release(session, LOCK_NAME, self._me)
+            locks.release(session, *self._lock)
 
-    def _next_batch(self) -> list[Emission]:
-        with self._ledger.reading() as session:
-            if not event_store.unemitted_events(session):
-                return []  # looked for all the time: without writing anything
-        with self._ledger.writing(SERVICE) as session:
-            return self._claim_batch(session)
-
-    def _record_answers(self, answers: Mapping[int, str | None]) -> list[Emission]:
-        """Note the answers and claim the next batch; release the lock where there is none."""
-        with self._ledger.writing(SERVICE) as session:
-            for error in set(answers.values()):
-                event_ids = [event for event, answer in answers.items() if answer == error]
-                event_store.mark_emitted(session, event_ids, PATIENCE, error)
-            emissions = self._claim_batch(session)
-            if not emissions:
-                locks.release(session, LOCK_NAME, self._me)
-            return emissions
-
-    def _claim_batch(self, session: WritingSession) -> list[Emission]:
-        if not locks.acquire(session, LOCK_NAME, self._me, LOCK_DURATION):
-            return []
+    def _next_batch(self) -> tuple[list[Emission], bool]:
+        """Return the next batch, and whether more are left; the lock is held if there is one."""
         emissions: list[Emission] = []
-        while not emissions and (events := event_store.unemitted_events(session)):
-            for event in events:
-                give_up = partial(event_store.mark_emitted, session, [event.id], PATIENCE)
-                with apart(f"event {event.id}", give_up):
-                    emissions.append((event.id, self._bodies(session, event)))
-        return emissions
+        with self._ledger.writing(SERVICE) as session:
+            if not locks.acquire(session, *self._lock, LOCK_DURATION):
+                return [], False
+            while not emissions and (events := event_store.unemitted_events(session)):
+                for unemitted in events:
+                    give_up = partial(event_store.mark_emitted, session, [unemitted], PATIENCE)
+                    with apart(f"event {unemitted.event.id}", give_up):
+                        emissions.append((unemitted, self._bodies(unemitted)))
+            if not emissions:
+                locks.release(session, *self._lock)
+                return [], False
+            return emissions, len(events) == event_store.EMITTED_AT_ONCE
+
+    def _record_answers(self, batch: Sequence[Emission], answers: Mapping[int, str | None]) -> None:
+        """Note the answers, and release the lock."""
+        with self._ledger.writing(SERVICE) as session:
+            lock: locks.HeldLock | None = self._lock
+            for error in set(answers.values()):
+                events = [each for each, _ in batch if answers[each.event.id] == error]
+                event_store.mark_emitted(session, events, PATIENCE, error, lock)
+                lock = None
 
     async def _emit(self, batch: Sequence[Emission]) -> Mapping[int, str | None]:
         """Send a batch; return event -> why Prefect refuses it, None: it was accepted."""
@@ -114,21 +114,22 @@ class EventEmitter:
                 for emission in batch:
                     answers |= await self._emit([emission])
                 return answers
-            event_id = batch[0][0]
+            event_id = batch[0][0].event.id
             self._failures[event_id] += 1
             if isinstance(error, PrefectFailed) and self._failures[event_id] < MOST_FAILURES:
                 raise
             del self._failures[event_id]
             logger.warning("Prefect refuses event %s: %s", event_id, error)
             return {event_id: storable_text(str(error))}
-        return {event_id: None for event_id, _ in batch}
+        return {unemitted.event.id: None for unemitted, _ in batch}
 
-    def _bodies(self, session: ReadingSession, event: Event) -> list[Body]:
+    def _bodies(self, unemitted: Unemitted) -> list[Body]:
         """Build the Prefect events of an event; each has an id that stays the same."""
+        event = unemitted.event
         # A ledger begun anew counts from 1 again: its key tells its events from former ones.
         name = f"{self._ledger.box.fingerprint} {event.id} {event.created_at.isoformat()}"
         change = event.kind == EventKind.CHANGE
-        bodies = [_change(session, event)] if change else _ends(session, event)
+        bodies = [_change(unemitted)] if change else _ends(unemitted)
         occurred = event.created_at.isoformat()
         return [
             {"id": str(uuid5(NAMESPACE, f"{name} {body['event']}")), "occurred": occurred, **body}
@@ -136,14 +137,12 @@ class EventEmitter:
         ]
 
 
-def _ends(session: ReadingSession, event: Event) -> list[Body]:
+def _ends(unemitted: Unemitted) -> list[Body]:
     """Return the end itself and, where the job did what it should, what its application emits."""
-    template = session.get_one(RunTemplate, event.runtemplate_id)
-    end = _end(template, event)
-    if event.operation == FAILURE:
+    end = _end(unemitted)
+    if unemitted.event.operation == FAILURE:
         return [end]
-    declared = (template.app.document.get("events") or {}).get("emits") or {}
-    return [end, *(_emitted(end, name, declaration) for name, declaration in declared.items())]
+    return [end, *(_emitted(end, name, declared) for name, declared in unemitted.emits.items())]
 
 
 def _emitted(end: Body, name: str, declaration: Mapping[str, Any]) -> Body:
@@ -157,27 +156,29 @@ def _emitted(end: Body, name: str, declaration: Mapping[str, Any]) -> Body:
     }
 
 
-def _change(session: ReadingSession, event: Event) -> Body:
-    source = session.get_one(EventSource, event.event_source_id)
+def _change(unemitted: Unemitted) -> Body:
+    event, source = unemitted.event, unemitted.source
+    if event.event_source_id is None or source is None:
+        raise NotFound(f"event {event.id} is a change of a source that is gone")
     evidence, record_id = event.evidence or "record", event.record_id or ""
     external_ids = str(event.data.get("externalids") or "")[:EXTERNAL_IDS_SHOWN]
     return {
-        "event": change_event(source.id),
+        "event": change_event(event.event_source_id),
         "resource": {
-            "prefect.resource.id": f"jobauto.source.{source.id}.{evidence}.{record_id}",
+            "prefect.resource.id": f"jobauto.source.{event.event_source_id}.{evidence}.{record_id}",
             "prefect.resource.name": f"{evidence} {record_id}".strip(),
             **_labels(event),
         },
         "related": [
             {
-                "prefect.resource.id": f"jobauto.source.{source.id}",
+                "prefect.resource.id": f"jobauto.source.{event.event_source_id}",
                 "prefect.resource.role": "event-source",
-                "prefect.resource.name": source.name,
+                "prefect.resource.name": source,
             }
         ],
         "payload": {
             "event": event.id,
-            "source": source.name,
+            "source": source,
             "inversion": event.inversion,
             "recordid": event.record_id,
             "evidence": event.evidence,
@@ -187,27 +188,30 @@ def _change(session: ReadingSession, event: Event) -> Body:
     }
 
 
-def _end(template: RunTemplate, event: Event) -> Body:
+def _end(unemitted: Unemitted) -> Body:
+    event = unemitted.event
+    if event.runtemplate_id is None:
+        raise NotFound(f"event {event.id} is the end of a run template that is gone")
     return {
-        "event": end_event(template.id, event.operation),
+        "event": end_event(event.runtemplate_id, event.operation),
         "resource": {
             "prefect.resource.id": f"jobauto.job.{event.job_id}",
-            "prefect.resource.name": f"{template.company.name} / {template.name} #{event.job_id}",
+            "prefect.resource.name": f"{unemitted.company} / {unemitted.template} #{event.job_id}",
             **_labels(event),
         },
-        "related": _deployment(template),
+        "related": _deployment(unemitted),
         "payload": {"event": event.id, "job": event.job_id, "result": event.operation},
     }
 
 
-def _deployment(template: RunTemplate) -> list[dict[str, str]]:
-    if template.deployment_id is None:
+def _deployment(unemitted: Unemitted) -> list[dict[str, Any]]:
+    if unemitted.deployment_id is None:
         return []
     return [
         {
-            "prefect.resource.id": f"prefect.deployment.{template.deployment_id}",
+            "prefect.resource.id": f"prefect.deployment.{unemitted.deployment_id}",
             "prefect.resource.role": "deployment",
-            "prefect.resource.name": template.name,
+            "prefect.resource.name": unemitted.template,
         }
     ]
 

@@ -7,8 +7,9 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
+from uuid import UUID
 
-from sqlalchemy import ColumnElement, func, or_, select, update
+from sqlalchemy import ColumnElement, exists, func, or_, select, update
 from sqlalchemy.orm import Session, joinedload
 
 from jobauto_prefect.definitions import Severity
@@ -16,8 +17,18 @@ from jobauto_prefect.definitions.records.actions import ActionMode
 from jobauto_prefect.ledger.audit.trail import WritingSession
 from jobauto_prefect.ledger.events import deliveries, pending_actions
 from jobauto_prefect.ledger.events.deliveries import EventKind
+from jobauto_prefect.ledger.locks import HeldLock, releasing
 from jobauto_prefect.ledger.outbox import OutboxKind, pending_subjects
-from jobauto_prefect.ledger.records import Delivery, Event, EventRule, EventSource, Job, RunTemplate
+from jobauto_prefect.ledger.records import (
+    App,
+    Company,
+    Delivery,
+    Event,
+    EventRule,
+    EventSource,
+    Job,
+    RunTemplate,
+)
 from jobauto_prefect.ledger.states import DeliveryState, JobState
 from jobauto_prefect.monitoring.tracing import note
 
@@ -236,25 +247,74 @@ def _end_data(job: Job, result: str) -> dict[str, Any]:
     }
 
 
-def unemitted_events(session: Session) -> Sequence[Event]:
+@dataclass(frozen=True, slots=True)
+class Unemitted:
+    """An event that was not sent to Prefect, and what is told with it.
+
+    `source` is the name of a change's source. Of an end there are the names of the run template
+    and its company, its `deployment_id`, and `emits`, what its application declares to emit then.
+    `is_owed`: it is owed to a rule.
+    """
+
+    event: Event
+    is_owed: bool
+    source: str | None
+    template: str | None
+    company: str | None
+    deployment_id: UUID | None
+    emits: Mapping[str, Mapping[str, Any]]
+
+
+_UNEMITTED = (
+    select(
+        Event,
+        exists().where(Delivery.event_id == Event.id, Delivery.state == DeliveryState.OWED),
+        EventSource.name,
+        RunTemplate.name,
+        Company.name,
+        RunTemplate.deployment_id,
+        App.document["events"]["emits"],  # a part of it: a batch may be of one large application
+    )
+    .outerjoin(EventSource, EventSource.id == Event.event_source_id)
+    .outerjoin(RunTemplate, RunTemplate.id == Event.runtemplate_id)
+    .outerjoin(Company, Company.id == RunTemplate.company_id)
+    .outerjoin(App, App.id == RunTemplate.app_id)
+    .where(Event.emitted_at.is_(None))
+    .order_by(Event.id)
+    .limit(EMITTED_AT_ONCE)
+)
+
+
+def unemitted_events(session: Session) -> Sequence[Unemitted]:
     """Return the oldest events that were not sent to Prefect."""
-    query = select(Event).where(Event.emitted_at.is_(None)).order_by(Event.id)
-    return session.scalars(query.limit(EMITTED_AT_ONCE)).all()
+    return [
+        Unemitted(event, is_owed, source, template, company, deployment_id, emits or {})
+        for event, is_owed, source, template, company, deployment_id, emits in session.execute(
+            _UNEMITTED
+        )
+    ]
 
 
 def mark_emitted(
-    session: WritingSession, event_ids: Sequence[int], patience: timedelta, error: str | None = None
+    session: WritingSession,
+    events: Sequence[Unemitted],
+    patience: timedelta,
+    error: str | None = None,
+    lock: HeldLock | None = None,
 ) -> None:
-    """Mark events as sent to Prefect, or (with an error) as never to be sent.
+    """Mark events as sent to Prefect, or (with an error) as never to be sent; release a lock.
 
     This service starts their deliveries itself once `patience` is over.
     """
     now = session.clock()
-    session.execute(
-        update(Event).where(Event.id.in_(event_ids)).values(emitted_at=now, emission_error=error)
-    )
-    owed = (Delivery.event_id.in_(event_ids), Delivery.state == DeliveryState.OWED)
-    session.execute(update(Delivery).where(*owed).values(due_at=now if error else now + patience))
+    ids = [unemitted.event.id for unemitted in events]
+    mark = update(Event).where(Event.id.in_(ids)).values(emitted_at=now, emission_error=error)
+    session.execute(mark if lock is None else releasing(session, lock, mark))
+    owed_ids = [unemitted.event.id for unemitted in events if unemitted.is_owed]
+    if owed_ids:
+        owed = (Delivery.event_id.in_(owed_ids), Delivery.state == DeliveryState.OWED)
+        due_at = now if error else now + patience
+        session.execute(update(Delivery).where(*owed).values(due_at=due_at))
 
 
 def applied_rules(
