@@ -20,10 +20,15 @@ from jobauto_prefect.facade.http.requests import RawBody, sent
 from jobauto_prefect.facade.service import CurrentService, Service
 from jobauto_prefect.jobs import workers
 from jobauto_prefect.jobs.claims import decision
-from jobauto_prefect.jobs.claims.claim import NotDue, OpenClaim, time_until_due
+from jobauto_prefect.jobs.claims.claim import NotAsked, NotDue, OpenClaim, time_until_due
 from jobauto_prefect.jobs.claims.credentials import layer_of
 from jobauto_prefect.jobs.claims.launch import input_content
-from jobauto_prefect.jobs.claims.preflight import Preflight, PreflightChecks, run_preflight
+from jobauto_prefect.jobs.claims.preflight import (
+    NO_PREFLIGHT,
+    Preflight,
+    PreflightChecks,
+    run_preflight,
+)
 from jobauto_prefect.jobs.outcome import reports
 from jobauto_prefect.jobs.outcome.event_values import NotLight
 from jobauto_prefect.jobs.outcome.loss import mark_certainly_lost
@@ -84,14 +89,7 @@ def hello(greeting: SentWorkerHello, who: CurrentWorker, service: CurrentService
 def claim(asked: SentClaim, who: CurrentWorker, service: CurrentService) -> ClaimAnswer:
     """Decide whether a flow run may start, and with what."""
     began, asked_at = time.perf_counter(), service.ledger.clock()
-    preflight = run_preflight(
-        service.ledger, asked, _preflight_checks(service), service.settings.extra_env
-    )
-    try:
-        answer, job = _decide(service, who, asked, preflight)
-    except NotLight as values:
-        preflight = replace(preflight, event_values=values.find())
-        answer, job = _decide(service, who, asked, preflight)
+    answer, job = _decide_once_asked(service, who, asked)
     if job is not None:
         current_log_context().job_id, current_log_context().traceparent = job.id, job.traceparent
         asked_by: tracing.Attributes = {"jobauto.job_id": job.id, "jobauto.worker": asked.worker}
@@ -101,8 +99,24 @@ def claim(asked: SentClaim, who: CurrentWorker, service: CurrentService) -> Clai
     return answer
 
 
+def _decide_once_asked(
+    service: Service, who: Identity, asked: Claim
+) -> tuple[ClaimAnswer, Job | None]:
+    """Decide about a claim; what that turns out to need from outside is asked for in between."""
+    preflight: Preflight | None = None
+    while True:
+        try:
+            return _decide(service, who, asked, preflight)
+        except NotAsked:
+            preflight = run_preflight(
+                service.ledger, asked, _preflight_checks(service), service.settings.extra_env
+            )
+        except NotLight as values:
+            preflight = replace(preflight or NO_PREFLIGHT, event_values=values.find())
+
+
 def _decide(
-    service: Service, who: Identity, asked: Claim, preflight: Preflight
+    service: Service, who: Identity, asked: Claim, preflight: Preflight | None
 ) -> tuple[ClaimAnswer, Job | None]:
     """Decide about a claim in one transaction; None: no job is granted."""
     subject = {"flow_run_id": [None, str(asked.flow_run_id)], "worker": [None, asked.worker]}
@@ -115,6 +129,7 @@ def _decide(
             opened = OpenClaim(settings, box, session, asked, _pools(who), preflight)
             answer = decision.decide_claim(opened)
             job = session.get(Job, answer.launch.job_id) if answer.launch is not None else None
+        _wake_if_enqueued(service, session)
     except NotDue:
         return ClaimAnswer(), None
     except KeyTaken as error:

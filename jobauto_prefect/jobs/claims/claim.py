@@ -7,12 +7,11 @@ from typing import Any
 from uuid import UUID
 
 from jobauto_prefect.errors import Forbidden
-from jobauto_prefect.jobs.claims.preflight import NO_PREFLIGHT, Preflight
+from jobauto_prefect.jobs.claims.preflight import NO_PREFLIGHT, Preflight, asks_outside
 from jobauto_prefect.jobs.outcome.results import transition_of
 from jobauto_prefect.ledger.audit.trail import WritingSession
 from jobauto_prefect.ledger.base import BIGGEST_ID
-from jobauto_prefect.ledger.jobs import attempts
-from jobauto_prefect.ledger.jobs.attempts import KnownJobs
+from jobauto_prefect.ledger.jobs.attempts import ClaimSubject
 from jobauto_prefect.ledger.jobs.flow_runs import moved_key, run_key, window_key
 from jobauto_prefect.ledger.records import Job, RunTemplate
 from jobauto_prefect.ledger.secrets import SecretBox
@@ -25,6 +24,7 @@ class OpenClaim:
     """One claim being decided, inside its transaction: what a worker asked, and who it is.
 
     `pools` are those the worker's token names; `box` opens and seals the ledger's secrets.
+    `preflight` None: nothing was asked outside before, as most need nothing.
     """
 
     settings: Settings
@@ -32,7 +32,7 @@ class OpenClaim:
     session: WritingSession
     asked: Claim
     pools: tuple[str, ...]
-    preflight: Preflight = NO_PREFLIGHT
+    preflight: Preflight | None = None
 
     @property
     def time_until_due(self) -> timedelta:
@@ -56,13 +56,23 @@ class OpenClaim:
         number = self.references.get(name)
         return number if isinstance(number, int) else None
 
-    def jobs(self, *, lock: bool = False) -> KnownJobs:
-        """Return the jobs that the claim may be about."""
+    @property
+    def subject(self) -> ClaimSubject:
+        """What the claim may be about."""
         named = self.reference("job")
         if named is not None and not 0 < named <= BIGGEST_ID:
             named = None
-        asked = (self.session, self.asked.claim_id, self.asked.flow_run_id, named)
-        return attempts.jobs_of_claim(*asked, lock=lock)
+        return ClaimSubject(self.asked.claim_id, self.asked.flow_run_id, named)
+
+    def preflight_of(self, template: RunTemplate) -> Preflight:
+        """Return what was asked outside for a run template's job.
+
+        Raises:
+            NotAsked: nothing was, and it is needed.
+        """
+        if self.preflight is None and asks_outside(template):
+            raise NotAsked
+        return self.preflight or NO_PREFLIGHT
 
     def require_pool(self, template: RunTemplate) -> None:
         """Require that the worker's token is for a run template's work pool.
@@ -91,6 +101,13 @@ def time_until_due(claim: Claim, now: datetime) -> timedelta:
 
 class NotDue(Exception):
     """A claim that came ahead is granted no launch yet; what it changed is to be rolled back."""
+
+
+class NotAsked(Exception):
+    """A claim needs a preflight, outside of the transaction; what it changed is to be rolled back.
+
+    See `run_preflight`.
+    """
 
 
 class UnknownRun(Exception):

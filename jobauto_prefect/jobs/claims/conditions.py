@@ -6,6 +6,7 @@ from datetime import datetime, timedelta
 from jobauto_prefect.definitions import Overlap
 from jobauto_prefect.jobs.claims.claim import OpenClaim, Refused
 from jobauto_prefect.jobs.claims.credentials import limited_credentials
+from jobauto_prefect.jobs.claims.preflight import Preflight
 from jobauto_prefect.jobs.outcome.retry import has_lapsed
 from jobauto_prefect.jobs.windows.closed_time import closed_times, freeze_message
 from jobauto_prefect.jobs.windows.tasks import close_lapsed, close_without_attempt
@@ -83,18 +84,17 @@ class StartConditions:
 
     def _require_available(self) -> None:
         """Require that what the credentials open is there, and that the blocks could be read."""
-        preflight = self._claim.preflight
+        preflight = self._claim.preflight_of(self._template)
         if preflight.held_up is not None:
             at = preflight.again
             raise Refused("not_available", preflight.held_up, PrefectState.SCHEDULED, at=at)
-        if preflight.missing is None and self._names_what_is_unread():
+        if preflight.missing is None and self._names_what_is_unread(preflight):
             again = self._session.clock() + SOON
             message = "the values it names are not read yet"
             raise Refused("not_available", message, PrefectState.SCHEDULED, at=again)
 
-    def _names_what_is_unread(self) -> bool:
+    def _names_what_is_unread(self, preflight: Preflight) -> bool:
         """Whether somebody named a block, or a source of values, after what was asked before."""
-        preflight = self._claim.preflight
         named = [assigned.credential for assigned in self._template.assignments]
         return any(
             credential.credential_type.source and credential.id not in preflight.values

@@ -46,6 +46,7 @@ def decide_claim(claim: OpenClaim) -> ClaimAnswer:
 
     Raises:
         NotDue: it is to come again when its run is due.
+        NotAsked: it needs a preflight, and had none.
         NumberTaken: another job of the flow run is live, or has this run number.
         ClaimOver: the claim was granted before, and its job has ended, was lost or superseded.
         Contended: another claim of the flow run was decided meanwhile.
@@ -56,10 +57,12 @@ def decide_claim(claim: OpenClaim) -> ClaimAnswer:
     if claim.time_until_due > MOST_AHEAD:
         raise NotDue
     attempts.lock_flow_run(session, asked.flow_run_id)
-    worker, freeze = attempts.lock_worker(session, asked.worker, asked.instance, claim.pools)
+    claimant = attempts.lock_worker(
+        session, asked.worker, asked.instance, claim.pools, claim.subject
+    )
     try:
-        job = Target(claim).resolve()
-        return ClaimAnswer(launch=JobStart(claim, job).launch(worker, freeze))
+        job = Target(claim).resolve(concerns_task=claimant.concerns_task)
+        return ClaimAnswer(launch=JobStart(claim, job).launch(claimant.worker, claimant.freeze))
     except UnknownRun as not_known:
         return ClaimAnswer(unheard=not_known.unheard)
     except Refused as refused:

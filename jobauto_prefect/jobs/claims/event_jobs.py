@@ -66,7 +66,7 @@ class EventJob:
             UnresolvedSelector: the event lacks what is asked for, or that is too expensive to find.
             NotLight: they have to be found before.
         """
-        found = self._claim.preflight.event_values
+        found = self._claim.preflight_of(self._job.runtemplate).event_values
         if found is None and query.is_light:
             return values_of(query, self._definition)
         if found is None:

@@ -134,8 +134,9 @@ class JobLaunch:
                 "give them: jobauto credential set COMPANY/NAME --secret KEYWORD"
             )
             raise Refused("missing_credential", message, PrefectState.FAILED)
-        if self._claim.preflight.missing is not None:
-            raise Refused("missing_block", self._claim.preflight.missing, PrefectState.FAILED)
+        missing = self._claim.preflight_of(self._template).missing
+        if missing is not None:
+            raise Refused("missing_block", missing, PrefectState.FAILED)
 
     def take_parameters(self) -> None:
         """Take as overrides the flow-run parameters that differ from the deployment's values."""
@@ -161,6 +162,7 @@ class JobLaunch:
         if lacking:
             raise Refused("not_approved", "; ".join(lacking), PrefectState.FAILED)
         definition, box = self.terms.definition, claim.box
+        preflight = claim.preflight_of(template)
         files = self._input_files()
         paths = {key: f"{self.directory}/{file.path}" for key, file in files.items()}
         try:
@@ -168,7 +170,7 @@ class JobLaunch:
                 definition,
                 directory=self.directory,
                 company=Layer(template.company.env, box.open(template.company.secrets)),
-                credentials=provided_layer(template, claim.preflight, box, definition.requirements),
+                credentials=provided_layer(template, preflight, box, definition.requirements),
                 template=Layer(template.env, box.open(template.secrets)),
                 overrides=Layer(
                     {**paths, **job.overrides}, box.open(job.override_secrets), EVENT_VARIABLES

@@ -58,10 +58,16 @@ class PreflightChecks:
     read_values: Callable[[Credential], Mapping[str, str]]
 
 
+def asks_outside(template: RunTemplate) -> bool:
+    """Whether something besides the ledger has to be asked for the jobs of a run template."""
+    types = (assigned.credential.credential_type for assigned in template.assignments)
+    return bool(template.blocks) or any(type_.availability or type_.source for type_ in types)
+
+
 def run_preflight(
     ledger: Ledger, claim: Claim, checks: PreflightChecks, extra: Collection[str] = ()
 ) -> Preflight:
-    """Ask everything a claim needs from outside; nothing for most. `extra`: names all jobs take."""
+    """Ask everything a claim needs from outside. `extra`: names all jobs take."""
     with ledger.reading() as session:
         template = template_that_asks(session, claim.flow_run_id, claim.deployment_id)
         if template is None:

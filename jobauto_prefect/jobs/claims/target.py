@@ -43,10 +43,11 @@ class Target:
         self._asked = claim.asked
         self._session = claim.session
 
-    def resolve(self) -> Job:
+    def resolve(self, *, concerns_task: bool) -> Job:
         """Return the job, locked: new, scheduled, or granted to this claim.
 
-        The caller holds the flow-run id and the worker.
+        The caller holds the flow-run id and the worker. `concerns_task`: what is locked before a
+        job has to be found out first; else one look at the jobs is enough.
 
         Raises:
             Refused: it may not start.
@@ -55,27 +56,31 @@ class Target:
             Forbidden: the run is for a pool the worker's token does not name.
             UnknownRun: it was announced, and is not a job's that waits for nothing else.
         """
-        first = self._first_seen()
+        jobs = self._jobs(lock=not concerns_task)
+        first = self._first_of(jobs)
         if first is None:
             template = self._template()
             self._claim.require_pool(template)
             return self._of_new_run(template)
         self._claim.require_pool(first.runtemplate)
-        if first.task_id is not None:
-            self._lock_windows(first.runtemplate)
-            attempts.lock_task(self._session, first.task_id)
-        jobs = self._claim.jobs(lock=True)
-        self._require_known(jobs)
+        if concerns_task:
+            if first.task_id is not None:
+                self._lock_windows(first.runtemplate)
+                attempts.lock_task(self._session, first.task_id)
+            jobs = self._jobs(lock=True)
+            self._require_known(jobs)
         if jobs.own is not None:
             return jobs.own
         last = jobs.of_run[-1] if jobs.of_run else jobs.named
-        if last is not first:
+        if last is not first or (first.task_id is not None and not concerns_task):
             raise Contended("another claim of this flow run was decided just now; ask again")
         return self._of_known_run(jobs.of_run) if jobs.of_run else self._bound(last)
 
-    def _first_seen(self) -> Job | None:
-        """Return the job that the claim is about, before anything is locked; None: none yet."""
-        jobs = self._claim.jobs()
+    def _jobs(self, *, lock: bool) -> KnownJobs:
+        return attempts.jobs_of_claim(self._session, self._claim.subject, lock=lock)
+
+    def _first_of(self, jobs: KnownJobs) -> Job | None:
+        """Return the job that the claim is about, as it is seen first; None: none yet."""
         if jobs.own is not None and jobs.own.flow_run_id != self._asked.flow_run_id:
             raise NumberTaken(f"this claim id is that of job {jobs.own.id}, of another flow run")
         self._require_known(jobs)

@@ -72,33 +72,67 @@ def inactive_reason(template: RunTemplate) -> str | None:
     return None
 
 
+@dataclass(frozen=True, slots=True)
+class ClaimSubject:
+    """What a claim may be about: the jobs of its id, of its flow run, and the one it names."""
+
+    claim_id: UUID
+    flow_run_id: UUID
+    named: int | None
+
+    @property
+    def condition(self) -> ColumnElement[bool]:
+        """Whether a job is one of them."""
+        which = [Job.claim_id == self.claim_id, Job.flow_run_id == self.flow_run_id]
+        if self.named is not None:
+            which.append(Job.id == self.named)
+        return or_(*which)
+
+
+@dataclass(frozen=True, slots=True)
+class Claimant:
+    """The worker that claims, and what the statement that locked it has read besides.
+
+    `freeze` None: none lasts. `concerns_task`: a job that the claim may be about is an attempt at a
+    task, so that there is more to lock before it.
+    """
+
+    worker: WorkerRecord
+    freeze: Freeze | None
+    concerns_task: bool
+
+
 def lock_worker(
-    session: WritingSession, name: str, instance: UUID, pools: Collection[str]
-) -> tuple[WorkerRecord, Freeze | None]:
+    session: WritingSession,
+    name: str,
+    instance: UUID,
+    pools: Collection[str],
+    subject: ClaimSubject,
+) -> Claimant:
     """Lock the worker that claims: its name can't be taken over until this transaction ends.
 
-    Its claims and renewals do not wait for each other. Beside it the freeze there is, read by the
-    same statement; None: there is none.
+    Its claims and renewals do not wait for each other.
 
     Raises:
         Conflict: this start of it is not the present one.
         Forbidden: it is of a pool the token does not name.
     """
     query = (
-        select(WorkerRecord, Freeze)
+        select(WorkerRecord, Freeze, exists().where(subject.condition, Job.task_id.is_not(None)))
         .outerjoin(Freeze, PRESENT)
         .where(WorkerRecord.name == name)
         .with_for_update(read=True, key_share=True, of=WorkerRecord)
         .execution_options(populate_existing=True)
     )
-    worker, freeze = session.execute(query, {"now": session.clock()}).one_or_none() or (None, None)
+    row = session.execute(query, {"now": session.clock()}).one_or_none()
+    worker, freeze, concerns_task = row or (None, None, False)
     require_worker_pool(worker, pools)
     if worker is None or worker.instance != instance:
         raise Conflict(
             f"this is not the present start of worker {name}: another one has its name, or it was"
             " declared lost; start it again"
         )
-    return worker, freeze
+    return Claimant(worker, freeze, concerns_task)
 
 
 def require_worker_pool(worker: WorkerRecord | None, pools: Collection[str]) -> None:
@@ -284,29 +318,21 @@ class KnownJobs:
 
 
 def jobs_of_claim(
-    session: WritingSession,
-    claim_id: UUID,
-    flow_run_id: UUID,
-    named: int | None,
-    *,
-    lock: bool = False,
+    session: WritingSession, subject: ClaimSubject, *, lock: bool = False
 ) -> KnownJobs:
-    """Return what a claim is about, as it is now, with one query. `named` is a job's id, or None.
+    """Return what a claim is about, as it is now, with one query.
 
     `lock`: nobody else decides about these jobs until this transaction ends.
     """
-    which = [Job.claim_id == claim_id, Job.flow_run_id == flow_run_id]
-    if named is not None:
-        which.append(Job.id == named)
     context = WITH_CREDENTIALS if lock else WITH_CONTEXT
-    query = select(Job).where(or_(*which)).order_by(Job.id).options(*context)
+    query = select(Job).where(subject.condition).order_by(Job.id).options(*context)
     if lock:
         query = query.with_for_update(key_share=True, of=Job)
     jobs = session.scalars(query.execution_options(populate_existing=True)).unique().all()
     return KnownJobs(
-        own=next((job for job in jobs if job.claim_id == claim_id), None),
-        of_run=[job for job in jobs if job.flow_run_id == flow_run_id],
-        named=next((job for job in jobs if job.id == named), None),
+        own=next((job for job in jobs if job.claim_id == subject.claim_id), None),
+        of_run=[job for job in jobs if job.flow_run_id == subject.flow_run_id],
+        named=next((job for job in jobs if job.id == subject.named), None),
     )
 
 

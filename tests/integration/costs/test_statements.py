@@ -51,7 +51,7 @@ async def test_a_claim(counted: CountedFacade) -> None:
         run = _own_run(counted, job["id"])
         with counted.asked.during():
             await counted.claimed(**run)
-    _require(counted, 12)
+    _require(counted, 7)
 
 
 async def test_a_report(counted: CountedFacade) -> None:
