@@ -53,16 +53,12 @@ def tls_options(settings: Settings) -> dict[str, Any]:
         missing = "tls_cert" if certificate is None else "tls_key"
         raise _unusable(missing, f"JOBAUTO_{missing.upper()} must be given, too")
     for name, path in (("tls_cert", certificate), ("tls_key", key)):
-        _require_readable(name, path)
+        try:
+            path.read_bytes()
+        except OSError as error:
+            raise _unusable(name, f"{path} can't be read: {error.strerror}") from None
     _require_pair(certificate, key)
     return {"ssl_certfile": str(certificate), "ssl_keyfile": str(key)}
-
-
-def _require_readable(name: str, path: Path) -> None:
-    try:
-        path.read_bytes()
-    except OSError as error:
-        raise _unusable(name, f"{path} can't be read: {error.strerror}") from None
 
 
 def _require_pair(certificate: Path, key: Path) -> None:

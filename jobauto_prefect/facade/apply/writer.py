@@ -136,7 +136,15 @@ class Writer:
     def _take(self, change: Change, document: Document) -> list[Fault]:
         is_definition = FILES[change.kind] is APPS
         if is_definition:
-            written = self._post_definition(document, change.number)
+            content, raw = document.content, document.raw
+            fields: Fields = {"definition": WHOLE_BODY}
+            if document.labels is not None:
+                fields["labels"] = list(document.labels)
+            if APPS.says_owner(content):
+                fields["company_id"] = self._references.company_of(document)
+                raw = None
+            text = json.dumps(APPS.definition(content), ensure_ascii=False, indent=2).encode()
+            written = self._post("app", fields, change.number, raw or text)
         else:
             members = self._references.members(document)
             late = {name: members.pop(name) for name in LATE[change.kind] if name in members}
@@ -163,17 +171,6 @@ class Writer:
         self._who.rights.require(resource.kind.permissions, "delete", company, record)
         if not only_judged:
             soft_delete(self._session, record, deactivate)
-
-    def _post_definition(self, document: Document, number: int | None) -> WriteResult:
-        content, raw = document.content, document.raw
-        fields: Fields = {"definition": WHOLE_BODY}
-        if document.labels is not None:
-            fields["labels"] = list(document.labels)
-        if APPS.says_owner(content):
-            fields["company_id"] = self._references.company_of(document)
-            raw = None
-        text = json.dumps(APPS.definition(content), ensure_ascii=False, indent=2).encode()
-        return self._post("app", fields, number, raw or text)
 
     def _post(self, item: str, fields: Fields, number: int | None, raw: bytes = b"") -> WriteResult:
         service, who = self._service, self._who

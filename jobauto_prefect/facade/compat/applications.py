@@ -45,7 +45,9 @@ def to_flat_record(shown: JsonObject, language: str) -> JsonObject:
         **{name: as_text(shown.get(name)) for name in SAME_NAMES},
         **dict.fromkeys(ABSENT),
         "cmdparams": as_text(shown.get("cmdparamsTemplate")),
-        "helmchart": _chart(shown),
+        "helmchart": as_text(
+            object_or_empty(object_or_empty(shown.get("kubernetes")).get("helm")).get("chart")
+        ),
         "artifacts": _join([artifact.get("path") for artifact in shown.get("artifacts") or ()]),
         "topics": listed["tags"],
         **listed,
@@ -69,12 +71,6 @@ def _join(words: Any) -> str | None:
     if isinstance(words, Sequence) and not isinstance(words, str):
         return ",".join(str(word) for word in words)
     return as_text(words)
-
-
-def _chart(shown: JsonObject) -> str | None:
-    return as_text(
-        object_or_empty(object_or_empty(shown.get("kubernetes")).get("helm")).get("chart")
-    )
 
 
 def _variable(declared: Any, language: str) -> JsonObject:

@@ -85,36 +85,32 @@ def _download(view: View, _asked: Asked) -> View:
             "last_updated": user["updated_at"],
         },
         "company_associations": [
-            _association(company) for company in view.data["company_associations"]
+            {
+                "company_id": company["company_id"],
+                "company_name": company["company"],
+                "associated_since": company["created_at"],
+                "relationship_type": company["role"],
+            }
+            for company in view.data["company_associations"]
         ],
         "credentials": [],
-        "activity_logs": [_entry(entry) for entry in entries],
+        "activity_logs": [
+            {
+                "log_id": entry["id"],
+                "company_id": entry["company_id"],
+                "severity": "low",
+                "source": entry["door"],
+                "message": f"{entry['action']} {entry['entity_type']} {entry['entity_id']}",
+                "timestamp": entry["created_at"],
+            }
+            for entry in entries
+        ],
         "job_history": [_job(job) for job in view.data["job_history"]],
         "consent_records": {"consent_records": [], "consent_audit_trail": []},
         "session_history": {"note": "tokens are listed, sessions are not kept"},
         "audit_trails": {"data_export_requests": []},
     }
     return replace(view, data=data)
-
-
-def _association(company: JsonObject) -> JsonObject:
-    return {
-        "company_id": company["company_id"],
-        "company_name": company["company"],
-        "associated_since": company["created_at"],
-        "relationship_type": company["role"],
-    }
-
-
-def _entry(entry: JsonObject) -> JsonObject:
-    return {
-        "log_id": entry["id"],
-        "company_id": entry["company_id"],
-        "severity": "low",
-        "source": entry["door"],
-        "message": f"{entry['action']} {entry['entity_type']} {entry['entity_id']}",
-        "timestamp": entry["created_at"],
-    }
 
 
 def _job(job: JsonObject) -> JsonObject:

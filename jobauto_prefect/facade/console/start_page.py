@@ -28,7 +28,7 @@ from jobauto_prefect.facade.formats.html.scalars import TONES
 from jobauto_prefect.facade.http import late_routes
 from jobauto_prefect.facade.service import CurrentService
 from jobauto_prefect.ledger.queries.jobs import EndedGroup
-from jobauto_prefect.ledger.records import Job, Task
+from jobauto_prefect.ledger.records import Job
 from jobauto_prefect.ledger.states import JobState, TaskState
 
 MAX_NOTE = 240  # characters of a message
@@ -170,7 +170,17 @@ def _troubles(overview: Overview, translate: Translator, pool: str) -> list[Sect
             "missed",
             translate("Windows missed"),
             MISSED,
-            [_missed(task, overview, translate) for task in overview.missed.records],
+            [
+                Line(
+                    name=overview.template_names.get(str(task.runtemplate_id), f"#{task.id}"),
+                    href=f"{CONSOLE}/tasks/{task.id}",
+                    company=overview.company_names.get(str(task.runtemplate.company_id), ""),
+                    when=translate("{time} ago", time=format_span(overview.at - task.deadline)),
+                    moment=task.deadline,
+                    note=_clip(task.message or ""),
+                )
+                for task in overview.missed.records
+            ],
             translate("No window was missed since yesterday."),
         ),
         Section(
@@ -244,17 +254,6 @@ def _ended(group: EndedGroup, overview: Overview, translate: Translator) -> Line
         aside=code,
         count=group.count,
         all_href=f"{_ended_address([JobState(job.state)])}&runtemplate_id={job.runtemplate_id}",
-    )
-
-
-def _missed(task: Task, overview: Overview, translate: Translator) -> Line:
-    return Line(
-        name=overview.template_names.get(str(task.runtemplate_id), f"#{task.id}"),
-        href=f"{CONSOLE}/tasks/{task.id}",
-        company=overview.company_names.get(str(task.runtemplate.company_id), ""),
-        when=translate("{time} ago", time=format_span(overview.at - task.deadline)),
-        moment=task.deadline,
-        note=_clip(task.message or ""),
     )
 
 

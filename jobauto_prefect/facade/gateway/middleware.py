@@ -226,21 +226,16 @@ class GatewayMiddleware:
             )
             response = ResponseRecorder(send)
             try:
-                await self._write(route, scope, body, receive, response.send)
+                if route.path in IN_PARTS:
+                    await self._prefect(scope, replay_body(body, receive), response.send)
+                else:
+                    await self._patient.forward(scope, body, receive, response.send)
             finally:
                 await recorder.record_result(response.status, response.json())
         else:
             hidden_fields = () if is_unrestricted(identity, route) else route.hidden_fields
             receive = replay_body(body, receive)
             await self._forward_read(FieldRedactor(hidden_fields), scope, receive, send)
-
-    async def _write(
-        self, route: Route, scope: Scope, body: bytes, receive: Receive, send: Send
-    ) -> None:
-        if route.path in IN_PARTS:
-            await self._prefect(scope, replay_body(body, receive), send)
-        else:
-            await self._patient.forward(scope, body, receive, send)
 
     async def _forward_read(
         self, redactor: "FieldRedactor", scope: Scope, receive: Receive, send: Send

@@ -225,7 +225,8 @@ def write_job(write: WriteRequest) -> WriteResult:
         raise InvalidInput([fault])
     template = template_with_context(write.session, body.runtemplate_id)
     write.who.rights.require("jobs", "create", template.company_id, template)
-    _require_active(template)
+    if reason := inactive_reason(template):
+        raise Conflict(f"{reason}; activate it first")
     job = attempts.new_job(
         template,
         schedule=body.scheduled or write.session.clock(),
@@ -266,11 +267,6 @@ def _job_to_retry(write: WriteRequest, body: JobBody) -> records.Job | None:
         raise Conflict(f"job {follower.id} tries it again already, at {follower.schedule}")
     body.runtemplate_id = job.runtemplate_id
     return job
-
-
-def _require_active(template: RunTemplate) -> None:
-    if reason := inactive_reason(template):
-        raise Conflict(f"{reason}; activate it first")
 
 
 def _apply_overrides(
@@ -321,13 +317,6 @@ def _inherited_values(
     return StoredValues(env, secrets), event_values, left_out
 
 
-def _refuse_fixed(body: JobBody) -> None:
-    fixed = {name for name in body.model_fields_set if getattr(body, name)} - {"scheduled", "note"}
-    if fixed:
-        message = 'of a job, scheduled and note can be changed, or send "state": "cancelled"'
-        raise InvalidInput([Fault(f"/{name}", "fixed", message) for name in sorted(fixed)])
-
-
 def _change_job(write: WriteRequest, body: JobBody) -> records.Job:
     """Cancel a job, or change what may change while it waits."""
     job = get_record(write.session, records.Job, write.record_id or 0)
@@ -336,7 +325,10 @@ def _change_job(write: WriteRequest, body: JobBody) -> records.Job:
         cancel(write.session, job, body.reason or f"cancelled by {write.session.actor.name}")
         return job
     write.who.rights.require("jobs", "update", job.company_id, job)
-    _refuse_fixed(body)
+    fixed = {name for name in body.model_fields_set if getattr(body, name)} - {"scheduled", "note"}
+    if fixed:
+        message = 'of a job, scheduled and note can be changed, or send "state": "cancelled"'
+        raise InvalidInput([Fault(f"/{name}", "fixed", message) for name in sorted(fixed)])
     if not body.model_fields_set:
         return job
     attempts.lock_job(write.session, job)

@@ -76,7 +76,8 @@ class TransportMiddleware:
             return
         headers = Headers(scope=scope)
         arrival = read_connection(scope, headers, self._settings.trusted_proxies)
-        request_id = _request_id(headers)
+        given = headers.get(REQUEST_ID, "")
+        request_id = given if _SANE_ID.fullmatch(given) else uuid.uuid4().hex
         scope = {
             **scope,
             "scheme": arrival.scheme,
@@ -191,11 +192,6 @@ def _loggable(path: str) -> str:
     if not path.startswith("/"):
         return "-"
     return quote(path.partition("?")[0][:_LONGEST_PATH])
-
-
-def _request_id(headers: Headers) -> str:
-    given = headers.get(REQUEST_ID, "")
-    return given if _SANE_ID.fullmatch(given) else uuid.uuid4().hex
 
 
 def _has_body(headers: Headers) -> bool:

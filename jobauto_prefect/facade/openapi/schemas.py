@@ -77,8 +77,12 @@ def component_schemas(routes: Iterable[APIRoute], bodies: Iterable[type[BaseMode
         inputs, ref_template=f"{SCHEMAS}{{model}}", schema_generator=_SchemaGenerator
     )
     made: Json = {**generated["$defs"], **_definition_schemas()}
-    _add_definition(made["Application"])
-    _add_partial_definition(made["ApplicationBody"])
+    required = {"type": "object", "required": definition_schema()["required"]}
+    made["Application"]["allOf"] = [reference("DefinitionMembers"), required]
+    body = made["ApplicationBody"]
+    # Generators of clients take a part that stands alone for the whole.
+    body["allOf"] = [reference("DefinitionMembers"), {"type": "object"}]
+    del body["additionalProperties"], body["properties"]["company"]
     for item, name in BODIES.items():
         key = KEY_OR_NAME if KINDS[item].named else KEY
         made[name]["properties"] |= {"id": key, f"{item}_id": key}
@@ -132,16 +136,3 @@ def _definition_schemas() -> Json:
 
 def _part_name(name: str) -> str:
     return f"Definition{name[:1].upper()}{name[1:]}"
-
-
-def _add_definition(application: Json) -> None:
-    """Add the fields of its definition to the record of an application."""
-    required = {"type": "object", "required": definition_schema()["required"]}
-    application["allOf"] = [reference("DefinitionMembers"), required]
-
-
-def _add_partial_definition(body: Json) -> None:
-    """Add a whole definition or a part of one, whose keys `company` and others are its own."""
-    # Generators of clients take a part that stands alone for the whole.
-    body["allOf"] = [reference("DefinitionMembers"), {"type": "object"}]
-    del body["additionalProperties"], body["properties"]["company"]

@@ -8,7 +8,6 @@ from fastapi import APIRouter, Query, Request, Response
 from pydantic import Field, WithJsonSchema
 
 from jobauto_prefect.compiler.events.suggestions import (
-    Trigger,
     parse_trigger,
     suggest_change_mapping,
     suggest_mapping,
@@ -27,7 +26,7 @@ from jobauto_prefect.kinds import KINDS
 from jobauto_prefect.ledger.queries.events import RuleTrigger, sources_for, triggers_of
 from jobauto_prefect.ledger.queries.lookup import get_record
 from jobauto_prefect.ledger.queries.run_templates import templates_with_context
-from jobauto_prefect.ledger.records import App, EventSource, RunTemplate
+from jobauto_prefect.ledger.records import App, RunTemplate
 from jobauto_prefect.ledger.store import ReadingSession
 
 SourceApp = Annotated[
@@ -183,7 +182,15 @@ def _suggest_rules(
                 yield about | {"rule": _rule_after_job(other, template, definition)}
         if trigger := parse_trigger(name, declared):
             for source in sources:
-                yield about | {"rule": _rule_of_change(source, trigger, template, definition)}
+                yield about | {
+                    "rule": {
+                        "event_source_id": source.id,
+                        "runtemplate_id": template.id,
+                        "evidence": trigger.evidence,
+                        "operation": trigger.operation,
+                        "env_mapping": suggest_change_mapping(definition),
+                    }
+                }
 
 
 def _rule_after_job(
@@ -194,16 +201,4 @@ def _rule_after_job(
         "runtemplate_source_id": other.id,
         "runtemplate_id": template.id,
         "env_mapping": mapping.env_mapping,
-    }
-
-
-def _rule_of_change(
-    source: EventSource, trigger: Trigger, template: RunTemplate, definition: Definition
-) -> JsonObject:
-    return {
-        "event_source_id": source.id,
-        "runtemplate_id": template.id,
-        "evidence": trigger.evidence,
-        "operation": trigger.operation,
-        "env_mapping": suggest_change_mapping(definition),
     }

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from urllib.parse import parse_qsl, urlencode
 from uuid import uuid4
 from zoneinfo import ZoneInfo
@@ -82,7 +81,7 @@ async def list_jobs(
     query = {name: asked[name] for name in PASSED_ON if name in asked}
     query |= {"state": asked.get("state", ""), "limit": str(PAGE)}
     if asked.get("since") in SINCE:
-        since = _midnight(now, service.settings.timezone, SINCE[asked["since"]][1])
+        since = last_midnights(now, ZoneInfo(service.settings.timezone))[-SINCE[asked["since"]][1]]
         query["ended_from"] = since.isoformat()
     view = await contract.read("/jobs", query)
     kept = {name: value for name, value in asked.items() if name != "cursor"}
@@ -160,10 +159,6 @@ def bulk_actions(rights: Rights) -> Sequence[str]:
     return [
         action for action, permissions in needed.items() if any(map(rights.anywhere, permissions))
     ]
-
-
-def _midnight(now: datetime, zone: str, days: int) -> datetime:
-    return last_midnights(now, ZoneInfo(zone))[-days]
 
 
 def _column_orders(kept: Mapping[str, str], translate: Translator) -> dict[str, ColumnOrder]:

@@ -361,7 +361,17 @@ def draw_groups(
     drawn = []
     for group in groups:
         controls = [
-            _draw(_told(field, translate), values.get(field.pointer), sent, errors)
+            _draw(
+                replace(
+                    field,
+                    label=tell(field.label, translate),
+                    hint=tell(field.hint, translate),
+                    choices=[(value, tell(label, translate)) for value, label in field.choices],
+                ),
+                values.get(field.pointer),
+                sent,
+                errors,
+            )
             for field in group.fields
         ]
         together = [
@@ -406,16 +416,6 @@ def text_of(value: Any, form: TextForm | None = None) -> str:
     return text.replace("\r\n", "\n")
 
 
-def _told(field: FormField, translate: Translator) -> FormField:
-    """Return a field with its texts in a language."""
-    return replace(
-        field,
-        label=tell(field.label, translate),
-        hint=tell(field.hint, translate),
-        choices=[(value, tell(label, translate)) for value, label in field.choices],
-    )
-
-
 def _draw(field: FormField, value: Any, sent: Form | None, errors: Sequence[InputError]) -> Control:
     wrong = [_words_of(problem, field) for problem in errors if _concerns(problem, field)]
     if field.kind == "secret":
@@ -436,7 +436,7 @@ def _draw(field: FormField, value: Any, sent: Form | None, errors: Sequence[Inpu
     text = sent[field.pointer] if sent and field.pointer in sent else shown
     known = {choice for choice, _ in field.choices}
     if field.kind == "choice" and text and text not in known:
-        field = _with_choice(field, text)
+        field = replace(field, choices=[*field.choices, (text, text)])
     return Control(field, text, errors=wrong)
 
 
@@ -451,11 +451,6 @@ def _draw_picture(field: FormField, value: str, sent: Form | None, wrong: list[s
 def is_data(address: str) -> bool:
     """Whether an address is the data itself: too long for anybody to read or type."""
     return address.startswith("data:")
-
-
-def _with_choice(field: FormField, text: str) -> FormField:
-    """Return a field that can also say what a record has and nobody offers."""
-    return replace(field, choices=[*field.choices, (text, text)])
 
 
 def _is_filled(control: Control) -> bool:

@@ -167,7 +167,19 @@ class UserPages(RecordPages):
         if not rights.may("users.update", None):
             return groups
         if rights.may("roles.assign", None):
-            account.append(_roles(visit))
+            account.append(
+                FormField(
+                    "/roles",
+                    Text("Roles"),
+                    "choices",
+                    Text("editor, user and viewer hold only in the companies of the user."),
+                    choices=[
+                        (role, f"{role}: {visit.translate(ROLE_DESCRIPTIONS[role])}")
+                        for role in Role
+                    ],
+                    default=[],
+                )
+            )
         return [replace(ACCOUNT, fields=account), *groups]
 
 
@@ -176,17 +188,6 @@ def _read_companies(service: Service, user_id: int) -> list[tuple[int, str, str]
     with service.ledger.reading() as session:
         held = memberships_of(session, user_id)
         return [(company.id, company.name, role) for company, role in held]
-
-
-def _roles(visit: Visit) -> FormField:
-    return FormField(
-        "/roles",
-        Text("Roles"),
-        "choices",
-        Text("editor, user and viewer hold only in the companies of the user."),
-        choices=[(role, f"{role}: {visit.translate(ROLE_DESCRIPTIONS[role])}") for role in Role],
-        default=[],
-    )
 
 
 router = UserPages().router()

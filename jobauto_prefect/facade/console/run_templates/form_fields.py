@@ -342,7 +342,7 @@ def whole_settings(record: Mapping[str, Any] | None) -> WholeValue:
 def _field(name: str, schema: Mapping[str, Any], translate: Translator) -> FormField:
     pointer = f"/{SETTINGS}/{name}"
     label, hint = _words(name, translate) or (name, schema.get("description", ""))
-    types = _types(schema)
+    types = {str(part.get("type")) for part in (schema, *schema.get("anyOf", ()))}
     if "enum" in schema:
         called = {
             "always": translate("always"),
@@ -364,10 +364,6 @@ def _field(name: str, schema: Mapping[str, Any], translate: Translator) -> FormF
         each = translate("One a line.")
         return FormField(pointer, label, "long", f"{hint} {each}".strip(), form=LINES)
     return FormField(pointer, label, "text", hint)
-
-
-def _types(schema: Mapping[str, Any]) -> set[str]:
-    return {str(part.get("type")) for part in (schema, *schema.get("anyOf", ()))}
 
 
 def _words(name: str, translate: Translator) -> tuple[str, str] | None:

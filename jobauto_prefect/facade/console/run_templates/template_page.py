@@ -83,7 +83,13 @@ async def show_run_template(
                 f"{CONSOLE}/jobs?runtemplate_id={runtemplate}",
             ),
             _windows(template, forecast["windows"], now, translate),
-            _values(records, languages, translate),
+            Section(
+                "values",
+                translate("Values"),
+                [translate("Name"), translate("Value"), translate("From")],
+                [_value_row(value, languages, translate) for value in records.values],
+                translate("The application takes no values."),
+            ),
             _credentials(records, languages, translate),
             *_followers(template, translate),
         ],
@@ -181,16 +187,6 @@ def _window_row(window: Mapping[str, Any], now: datetime, translate: Translator)
         Cell("text", f"{deadline:%Y-%m-%d %H:%M %Z}"),
         remark,
     ]
-
-
-def _values(records: TemplateRecords, languages: Sequence[str], translate: Translator) -> Section:
-    return Section(
-        "values",
-        translate("Values"),
-        [translate("Name"), translate("Value"), translate("From")],
-        [_value_row(value, languages, translate) for value in records.values],
-        translate("The application takes no values."),
-    )
 
 
 def _value_row(

@@ -61,7 +61,15 @@ async def list_tasks(
         ],
         rows=[_row(task, view, zone, translate) for task in view.data.values()],
         filters=[
-            ListFilter("state", translate("State"), _states(translate)),
+            ListFilter(
+                "state",
+                translate("State"),
+                [
+                    (",".join(UNFULFILLED), translate("failed or missed")),
+                    (",".join(LIVE_TASKS), translate("owed")),
+                    *((state, tell_state(state, translate)) for state in TaskState),
+                ],
+            ),
             ListFilter("runtemplate", translate("Run template, a part of its name")),
             *([ListFilter("runtemplate_id", translate("Only this one"), only)] if only else []),
             await company_filter(contract, languages, translate),
@@ -72,14 +80,6 @@ async def list_tasks(
         actions=[Action(translate("Calendar of windows"), CALENDAR)],
     )
     return respond_with_list(request, contract.who, page, view)
-
-
-def _states(translate: Translator) -> list[tuple[str, str]]:
-    return [
-        (",".join(UNFULFILLED), translate("failed or missed")),
-        (",".join(LIVE_TASKS), translate("owed")),
-        *((state, tell_state(state, translate)) for state in TaskState),
-    ]
 
 
 def _row(

@@ -166,7 +166,7 @@ def _address(member: FieldValue) -> Cell | None:
         return Cell("link", clip(value, 80), href=value, tone="away")
     inside = isinstance(value, str) and value.startswith(f"{member.place.base}/")
     if inside and re.fullmatch(r"[\w./?=&%-]+", value, re.ASCII):
-        return Cell("link", value, href=_to_page(value))
+        return Cell("link", value, href=re.sub(r"\.json$", ".html", value))
     return None
 
 
@@ -190,11 +190,6 @@ def _text(member: FieldValue) -> Cell:
         return Cell("number", dump_json(member.value))
     kind: CellKind = "code" if member.name in CODE or _UUID.fullmatch(member.value) else "text"
     return fold_text(member.value, member.place, kind)
-
-
-def _to_page(path: str) -> str:
-    """Return the page of a path that was written for programs."""
-    return re.sub(r"\.json$", ".html", path)
 
 
 # The most particular rule first.
