@@ -10,7 +10,15 @@ from jobauto_prefect.definitions import to_text
 from jobauto_prefect.errors import Fault, InvalidInput
 from jobauto_prefect.facade.apply.documents import Document
 from jobauto_prefect.facade.apply.record_index import RecordIndex
-from jobauto_prefect.facade.apply.record_kinds import APPS, FILES, NOT_MEMBERS, Named, Record, Word
+from jobauto_prefect.facade.apply.record_kinds import (
+    APPS,
+    FILES,
+    NOT_MEMBERS,
+    TEMPLATES,
+    Named,
+    Record,
+    Word,
+)
 from jobauto_prefect.kinds import FILE_KINDS, KINDS
 
 T = TypeVar("T")
@@ -156,7 +164,7 @@ class Planner:
         """Compare a run template; its application changed only where another one is meant."""
         others = [
             (named.pointer[1:], (record["app"], named.title))
-            for named in FILES["runtemplate"].named(document.content)
+            for named in TEMPLATES.named(document.content)
             if named.pointer in ("/app", "/app_uuid")
             and not APPS.is_meant(named, record["application"])
         ]
@@ -264,7 +272,7 @@ class Planner:
 
 COMPARISONS: Mapping[
     str, Callable[[Planner, Document, Record], Iterable[tuple[str, tuple[Any, Any]]]]
-] = {"app": Planner.of_app, "runtemplate": Planner.of_template}
+] = {APPS.item: Planner.of_app, TEMPLATES.item: Planner.of_template}
 """How records of a kind are compared, where it is not as others are."""
 
 

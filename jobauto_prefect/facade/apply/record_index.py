@@ -8,6 +8,8 @@ from typing import Any
 from jobauto_prefect.facade.apply.record_kinds import (
     FILES,
     MODES,
+    RULES,
+    TEMPLATES,
     Key,
     Named,
     Record,
@@ -41,8 +43,8 @@ class RecordIndex:
         self.records: dict[str, dict[int, Record]] = {}
         for kind in FILE_KINDS:
             self._add(kind, listed.get(kind, {}))
-        templates = self.records["runtemplate"].items()
-        self.records["runtemplate"] = {
+        templates = self.records[TEMPLATES.item].items()
+        self.records[TEMPLATES.item] = {
             number: {
                 **template,
                 **{mode: to_file_actions(template.get(mode, {}), self._titles) for mode in MODES},
@@ -98,11 +100,11 @@ class RecordIndex:
 
         A rule by which another company hears of events is that company's.
         """
-        if record["runtemplate_id"] not in self.records["runtemplate"]:
+        if record["runtemplate_id"] not in self.records[TEMPLATES.item]:
             return None
         source_id = record["event_source_id"] or 0
         owner = self.records["eventsource"].get(source_id, {}).get("company")
-        if owner in (None, FILES["eventrule"].company(names)):
+        if owner in (None, RULES.company(names)):
             return {}
         return {"event_source": self.title("eventsource", source_id)}
 
@@ -205,8 +207,8 @@ class RecordIndex:
 
 NAMES: Mapping[str, Callable[[RecordIndex, Record, Record], Record | None]] = {
     "credential_type": RecordIndex.names_of_type,
-    "eventrule": RecordIndex.names_of_rule,
-    "runtemplate": RecordIndex.names_of_template,
+    RULES.item: RecordIndex.names_of_rule,
+    TEMPLATES.item: RecordIndex.names_of_template,
 }
 """What files name of records of a kind, beside what these refer to."""
 

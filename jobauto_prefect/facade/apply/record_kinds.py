@@ -77,6 +77,7 @@ class FileKind:
 
     def __init__(self, kind: Kind) -> None:
         self.words = kind
+        self.item = kind.item
         self.is_shared = kind.owner == "shared"
 
     def key(self, content: Record) -> Key:
@@ -251,16 +252,20 @@ class EventRules(FileKind):
 APPS = Applications(FILE_KINDS["app"])
 
 
-OF_THEIR_OWN: Mapping[str, type[FileKind]] = {
-    "company": Companies,
-    "runtemplate": RunTemplates,
-    "eventrule": EventRules,
-}
+COMPANIES = Companies(FILE_KINDS["company"])
+
+
+TEMPLATES = RunTemplates(FILE_KINDS["runtemplate"])
+
+
+RULES = EventRules(FILE_KINDS["eventrule"])
+
+
+OF_THEIR_OWN = {form.words.item: form for form in (APPS, COMPANIES, TEMPLATES, RULES)}
 
 
 FILES: Mapping[str, FileKind] = {
-    item: APPS if kind is APPS.words else OF_THEIR_OWN.get(item, FileKind)(kind)
-    for item, kind in FILE_KINDS.items()
+    item: OF_THEIR_OWN.get(item) or FileKind(kind) for item, kind in FILE_KINDS.items()
 }
 """By the name of the kind, in the order of writing."""
 

@@ -18,7 +18,16 @@ from jobauto_prefect.definitions.values import MASK
 from jobauto_prefect.errors import Fault, InvalidInput
 from jobauto_prefect.facade.apply.documents import Document
 from jobauto_prefect.facade.apply.record_index import RecordIndex
-from jobauto_prefect.facade.apply.record_kinds import APPS, FILES, Key, Named, Record, Word
+from jobauto_prefect.facade.apply.record_kinds import (
+    APPS,
+    COMPANIES,
+    FILES,
+    TEMPLATES,
+    Key,
+    Named,
+    Record,
+    Word,
+)
 from jobauto_prefect.facade.apply.refusals import Refusals
 from jobauto_prefect.facade.http.errors import MOST_TOLD
 from jobauto_prefect.kinds import FILE_KINDS
@@ -123,9 +132,7 @@ class Validator:
     def of_template(self, content: Record) -> Iterable[Fault]:
         """Check a run template: its application, its values, its schedule."""
         app = next(
-            each
-            for each in FILES["runtemplate"].named(content)
-            if each.pointer in ("/app", "/app_uuid")
+            each for each in TEMPLATES.named(content) if each.pointer in ("/app", "/app_uuid")
         )
         matching = self._meant(app)
         if len(matching) > 1:
@@ -134,8 +141,8 @@ class Validator:
         elif matching:
             definition, values = self._definition(matching[0]), content.get("env", {})
             rules = ValueRules(definition, self._index.extra_env)
-            yield from rules.faults(self._names("runtemplate", content), values)
-            where = f"jobauto template set '{FILES['runtemplate'].title(content)}'"
+            yield from rules.faults(self._names(TEMPLATES.item, content), values)
+            where = f"jobauto template set '{TEMPLATES.title(content)}'"
             yield from _secrets("env", values, definition.secret_keys, where)
         yield from schedule_faults(content, self._zone_of_company(content["company"]))
 
@@ -236,8 +243,8 @@ def _resubmission_fault(pointer: str, changed: Sequence[str], command: str) -> F
 
 
 CHECKS: Mapping[str, Callable[[Validator, Record], Iterable[Fault]]] = {
-    "company": Validator.of_company,
-    "runtemplate": Validator.of_template,
+    COMPANIES.item: Validator.of_company,
+    TEMPLATES.item: Validator.of_template,
     "credential": Validator.of_credential,
     "eventsource": Validator.of_source,
 }

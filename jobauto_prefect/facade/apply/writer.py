@@ -14,9 +14,11 @@ from jobauto_prefect.facade.apply.plans import Change
 from jobauto_prefect.facade.apply.record_index import RecordIndex
 from jobauto_prefect.facade.apply.record_kinds import (
     APPS,
+    COMPANIES,
     FILES,
     MODES,
     NOT_MEMBERS,
+    TEMPLATES,
     Named,
     Word,
     to_field_actions,
@@ -341,7 +343,7 @@ def _lock(session: WritingSession, changes: Sequence[Change]) -> None:
         changed = (each for each in changes if each.action != "unchanged" and each.kind == kind)
         return [each.number for each in changed if each.number is not None]
 
-    locks.lock_run_templates(session, numbers("runtemplate"), numbers("company"))
+    locks.lock_run_templates(session, numbers(TEMPLATES.item), numbers(COMPANIES.item))
 
 
 def _write(writer: Writer, change: Change, outcome: WriteOutcome) -> None:

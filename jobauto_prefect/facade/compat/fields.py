@@ -1,13 +1,16 @@
 """How single fields look in the published dialect: null is what its clients always take."""
 
+import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from jobauto_prefect.definitions import to_text
+from jobauto_prefect.facade.http.field_types import as_integer
 
 JsonObject = dict[str, Any]
 Convert = Callable[[Any], Any]
+Usable = Callable[[Any], bool]
 ELLIPSIS = "…"
 """The end of a text that is longer than published clients take."""
 
@@ -66,6 +69,38 @@ def nearest_of(*choices: str, nearest: str | None) -> Convert:
     return chosen
 
 
+def parse_json(value: Any) -> Any:
+    """Return the value whose JSON text this is; other values stay as they are."""
+    try:
+        return json.loads(value) if isinstance(value, str) else value
+    except ValueError:
+        return value
+
+
+def is_number(value: Any) -> bool:
+    """Whether it is the number of a record, or nothing."""
+    try:
+        as_integer(value)
+    except ValueError:
+        return value is None
+    return True
+
+
+def is_object(value: Any) -> bool:
+    """Whether it is an object."""
+    return isinstance(value, dict)
+
+
+def is_actions(value: Any) -> bool:
+    """Whether it is, or is the text of, what names actions, or nothing: some clients send notes."""
+    return not value or isinstance(parse_json(value), dict)
+
+
+def is_uncut(value: Any) -> bool:
+    """Whether a text is no cut one that comes back: that stays as it is."""
+    return not (isinstance(value, str) and value.endswith(ELLIPSIS))
+
+
 def _nothing_more(_shown: JsonObject) -> JsonObject:
     return {}
 
@@ -76,10 +111,15 @@ class RecordShape:
 
     `more` makes the fields that come of several. Fields of ours that are not named here stay as
     they are: published clients read over them.
+
+    Of what clients write, `usable` says by our names what a value must be like to be taken, and
+    `written` has our names of the fields that are called otherwise; what is not usable is ignored.
     """
 
     members: Mapping[str, tuple[str, Convert]]
     more: Callable[[JsonObject], JsonObject] = _nothing_more
+    usable: Mapping[str, Usable] = field(default_factory=dict)
+    written: Mapping[str, str] = field(default_factory=dict)
 
     def translate(self, shown: JsonObject) -> JsonObject:
         """Return a record in this shape."""

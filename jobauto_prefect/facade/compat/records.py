@@ -11,6 +11,10 @@ from jobauto_prefect.facade.compat.fields import (
     bool_or_none,
     cut_text,
     int_or_none,
+    is_actions,
+    is_number,
+    is_object,
+    is_uncut,
     nearest_of,
     object_or_empty,
     object_or_none,
@@ -60,7 +64,9 @@ JOB = RecordShape(
          "launched_by")
     | same_names(text_or_none, "begin", "end", "stdout", "stderr", "command", "schedule",
                  "executor", "app_version")
-    | same_names(object_or_empty, "env")
+    | same_names(object_or_empty, "env"),
+    usable={"env": is_object},
+    written={"schedule": "scheduled"},
 )  # fmt: skip
 
 
@@ -77,6 +83,8 @@ SHAPES: Mapping[str, RecordShape] = {
         | {"ic": ("ic", short_text(32)), "email": ("email", short_text(64))}
         | time_fields("DatCreate", "DatUpdate"),
         _code,
+        {"customer": is_number, "name": is_uncut, "slug": bool},
+        {"code": "slug"},
     ),
     "runtemplate": RecordShape(
         same_names(int_or_none, "id", "app_id", "company_id", "delay", "successfull_jobs_count",
@@ -87,7 +95,8 @@ SHAPES: Mapping[str, RecordShape] = {
         | {"interv": ("interv", nearest_of(*INTERVALS, nearest="c"))}
         | {"name": ("name", cut_text(250)), "executor": ("executor", short_text(255))}
         | {"cron": ("cron", short_text(64))}
-        | time_fields("DatCreate", "DatSave")
+        | time_fields("DatCreate", "DatSave"),
+        usable={"name": is_uncut, "success": is_actions, "fail": is_actions},
     ),
     "job": JOB,
     "user": RecordShape(
@@ -100,18 +109,21 @@ SHAPES: Mapping[str, RecordShape] = {
         same_names(int_or_none, "id", "company_id") | {"name": ("name", cut_text(32))}
         | time_fields("DatCreate", "DatUpdate"),
         _value_of,
+        {"name": is_uncut},
     ),
     "credential_type": RecordShape(
         same_names(int_or_none, "id")
         | {"name": ("name", cut_text(32)), "description": ("description", cut_text(255))}
         | same_names(short_text(255), "url", "logo")
-        | time_fields("DatCreate", "DatUpdate")
+        | time_fields("DatCreate", "DatUpdate"),
+        usable={"name": is_uncut, "description": is_uncut},
     ),
     "topic": RecordShape(
         same_names(int_or_none, "id")
         | {"name": ("name", cut_text(32)), "description": ("description", cut_text(255))}
         | {"color": ("color", _color)}
-        | time_fields("DatCreate", "DatUpdate")
+        | time_fields("DatCreate", "DatUpdate"),
+        usable={"name": is_uncut, "description": is_uncut},
     ),
     "task": RecordShape(
         same_names(int_or_none, "id", "runtemplate_id", "fulfilled_by_job_id", "attempts")

@@ -1,13 +1,12 @@
 """The published dialect: routes, rules and records are those of the contract, the words are not."""
 
-import json
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from typing import Any
 
 from jobauto_prefect.errors import OtherId
 from jobauto_prefect.facade.compat.applications import FLAT_FIELDS, from_flat_record, to_flat_record
-from jobauto_prefect.facade.compat.fields import ELLIPSIS, JsonObject
+from jobauto_prefect.facade.compat.fields import JsonObject, RecordShape, parse_json
 from jobauto_prefect.facade.compat.other_responses import TRANSLATIONS
 from jobauto_prefect.facade.compat.records import ACTIONS, SHAPES
 from jobauto_prefect.facade.formats import View
@@ -15,49 +14,6 @@ from jobauto_prefect.facade.http.dialect import Dialect, Fields, TranslatedInput
 from jobauto_prefect.facade.http.field_types import as_integer
 from jobauto_prefect.facade.http.requests import IGNORED_PARAMETERS
 from jobauto_prefect.ledger.queries.lists import Condition
-
-FIELD_NAMES: Mapping[str, Mapping[str, str]] = {
-    "company": {"code": "slug"},
-    "job": {"schedule": "scheduled"},
-}
-"""Published name -> ours, where a record kind has another."""
-
-
-Usable = Callable[[Any], bool]
-
-
-def _is_number(value: Any) -> bool:
-    try:
-        as_integer(value)
-    except ValueError:
-        return value is None
-    return True
-
-
-def _is_object(value: Any) -> bool:
-    return isinstance(value, dict)
-
-
-def _is_actions(value: Any) -> bool:
-    """Whether it is, or is the text of, what names actions, or nothing: some clients send notes."""
-    return not value or isinstance(_parse_json(value), dict)
-
-
-def _is_uncut(value: Any) -> bool:
-    """Whether a text is no cut one that comes back: that stays as it is."""
-    return not (isinstance(value, str) and value.endswith(ELLIPSIS))
-
-
-USABLE: Mapping[str, Mapping[str, Usable]] = {
-    "company": {"customer": _is_number, "name": _is_uncut, "slug": bool},
-    "job": {"env": _is_object},
-    "credential": {"name": _is_uncut},
-    "credential_type": {"name": _is_uncut, "description": _is_uncut},
-    "topic": {"name": _is_uncut, "description": _is_uncut},
-    "runtemplate": {"name": _is_uncut, "success": _is_actions, "fail": _is_actions},
-}
-"""What a value must be like to be taken; others are ignored."""
-
 
 READERS: Mapping[str, Callable[[JsonObject], TranslatedInput]] = {"app": from_flat_record}
 MAKERS: Mapping[str, Callable[[JsonObject, str], JsonObject]] = {"app": to_flat_record}
@@ -76,14 +32,14 @@ def translate_input(
 def _translate_known(
     item: str, fields: JsonObject, known_fields: Collection[str]
 ) -> TranslatedInput:
-    names, usable = FIELD_NAMES.get(item, {}), USABLE.get(item, {})
+    shape = SHAPES.get(item, RecordShape({}))
     used: JsonObject = {}
     ignored = []
     for name, given in fields.items():
-        ours = names.get(name, name)
-        value = _parse_json(given) if ours == "env" else given
+        ours = shape.written.get(name, name)
+        value = parse_json(given) if ours == "env" else given
         doubled = ours != name and ours in fields
-        if ours in known_fields and not doubled and usable.get(ours, _any)(value):
+        if ours in known_fields and not doubled and shape.usable.get(ours, _any)(value):
             used[ours] = value
         else:
             ignored.append(name)
@@ -92,14 +48,6 @@ def _translate_known(
 
 def _any(_value: Any) -> bool:
     return True
-
-
-def _parse_json(value: Any) -> Any:
-    """Return the value whose JSON text this is; other values stay as they are."""
-    try:
-        return json.loads(value) if isinstance(value, str) else value
-    except ValueError:
-        return value
 
 
 PREFIX = "/VitexSoftware/MultiFlexi/1.0.0"

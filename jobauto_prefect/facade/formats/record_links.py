@@ -5,9 +5,8 @@ from functools import lru_cache
 from jobauto_prefect.kinds import KINDS, Kind
 
 _ALIASES = {
+    **{each.field: each.kind for kind in KINDS.values() for each in kind.named_in_files.values()},
     "launched_by": "user",
-    "runtemplate_source_id": "runtemplate",
-    "event_source_id": "eventsource",
     "event_rule_id": "eventrule",
 }
 
