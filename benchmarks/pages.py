@@ -12,9 +12,9 @@ MOST = 4.0
 
 HEAD = """# Performance
 
-Written by `make bench`, which starts the yardsticks beside what it measures: figures of different
-runs or machines can't be compared, ratios within one can. Each row is also
-`python -m benchmarks.NAME --json`.
+Written by `make bench`, which installs the package and runs it by `jobauto up`, and measures the
+yardsticks in the same run, by themselves: figures of different runs or machines can't be compared,
+ratios within one can. Each row is also of `python -m benchmarks.NAME --json`.
 
 """
 
