@@ -18,7 +18,7 @@ from types import FrameType
 SLOW_SECONDS = 0.05
 READ_AGAIN_SECONDS = 0.002
 """A thread's processor time is read at most so often: each time is a call of the system."""
-LOOK_SECONDS = 0.01
+LOOK_SECONDS = 0.02
 PACKAGE = "/jobauto_prefect/"
 ONCE = (
     "<frozen importlib._bootstrap>",
