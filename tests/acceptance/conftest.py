@@ -1,10 +1,13 @@
-"""One service for all tests that only use it."""
+"""One service for all tests that only use it, and one that is watched from outside."""
 
+import json
 from collections.abc import Iterator
 
 import pytest
 
-from tests.support.service import EXAMPLES, Service
+from tests.support.ports import free_range
+from tests.support.service import EXAMPLES, Service, Watched
+from tests.support.webhook_receiver import receiver
 
 
 @pytest.fixture(scope="package")
@@ -19,3 +22,47 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
         yield service
     finally:
         service.stop()
+
+
+TRACED = [
+    {"kind": "company", "slug": "acme", "name": "Acme"},
+    {
+        "$schema": "https://example.org/schema.json",
+        "name": "Say",
+        "description": "Says what it goes on with",
+        "executable": "sh",
+        "cmdparamsTemplate": "-c 'echo $TRACEPARENT'",
+        "environment": {"PASSWORD": {"type": "password"}},
+    },
+    {"kind": "runtemplate", "company": "acme", "app": "Say", "name": "Say"},
+    {"kind": "runtemplate", "company": "acme", "app": "Say", "name": "Then"},
+    {
+        "kind": "eventrule",
+        "runtemplate_source": "acme/Say",
+        "runtemplate": "acme/Then",
+    },
+]
+
+
+@pytest.fixture(scope="package")
+def watched(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Watched]:
+    """A running service of its own, with the examples applied and an application that traces."""
+    place, first = tmp_path_factory.mktemp("watched"), free_range()
+    with receiver() as spans:
+        service = Service(
+            place / "home",
+            JOBAUTO_MANAGEMENT_PORT=str(first),
+            OTEL_EXPORTER_OTLP_ENDPOINT=spans.url,
+            OTEL_BSP_SCHEDULE_DELAY="100",
+            JOBAUTO_LOG_FORMAT="json",
+            JOBAUTO_GRACE_SECONDS="2",
+        )
+        (place / "traced.json").write_text(json.dumps(TRACED))
+        service.start()
+        try:
+            for files in (EXAMPLES, place / "traced.json"):
+                applied = service.jobauto("apply", str(files), "--yes")
+                assert applied.returncode == 0, applied.stderr + service.logs()
+            yield Watched(service, first, spans)
+        finally:
+            service.stop()

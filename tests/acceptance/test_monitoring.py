@@ -2,19 +2,16 @@
 
 import json
 import sqlite3
-from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import httpx
-import pytest
 
 from jobauto_prefect.monitoring.ports import Part
 from tests.support.metrics import Scraped, scraped
-from tests.support.ports import free_range
 from tests.support.secrets import SECRET
-from tests.support.service import EXAMPLES, Service
+from tests.support.service import Watched
 from tests.support.waits import eventually
 
 ENDED = 'SELECT count(*) FROM job WHERE "end" IS NOT NULL AND retired_at IS NULL'
@@ -22,26 +19,6 @@ COUNTS = (
     "SELECT c.slug, j.state, coalesce(j.severity, ''), count(*) FROM job j"
     " JOIN company c ON c.id = j.company_id WHERE j.retired_at IS NULL GROUP BY 1, 2, 3"
 )
-
-
-@pytest.fixture(scope="module")
-def watched(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Service, int]]:
-    """A running service, and its first management port."""
-    first = free_range()
-    home = tmp_path_factory.mktemp("watched") / "home"
-    service = Service(
-        home,
-        JOBAUTO_MANAGEMENT_PORT=str(first),
-        JOBAUTO_LOG_FORMAT="json",
-        JOBAUTO_GRACE_SECONDS="2",
-    )
-    service.start()
-    try:
-        applied = service.jobauto("apply", str(EXAMPLES), "--yes")
-        assert applied.returncode == 0, applied.stderr + service.logs()
-        yield service, first
-    finally:
-        service.stop()
 
 
 def _scrape(first: int, part: Part) -> Scraped:
@@ -53,8 +30,8 @@ def _ready(url: str) -> httpx.Response | None:
     return answer if answer.is_success else None
 
 
-def test_after_a_mixed_load_the_counts_are_the_ledgers(watched: tuple[Service, int]) -> None:
-    service, first = watched
+def test_after_a_mixed_load_the_counts_are_the_ledgers(watched: Watched) -> None:
+    service, first = watched.service, watched.first_port
     for code in ("0", "0", "1", "4"):
         service.jobauto("run", "acme/Probe", "--env", f"PROBE_EXIT_CODE={code}", "--wait")
     running = service.json("run", "acme/Probe", "--env", "PROBE_SLEEP=600")
@@ -85,8 +62,8 @@ def test_after_a_mixed_load_the_counts_are_the_ledgers(watched: tuple[Service, i
     service.jobauto("job", "cancel", str(running["id"]))
 
 
-def test_each_part_is_alive_and_ready(watched: tuple[Service, int]) -> None:
-    _, first = watched
+def test_each_part_is_alive_and_ready(watched: Watched) -> None:
+    first = watched.first_port
     for part, checks in (
         (Part.FACADE, {"ledger", "prefect", "loops"}),
         (Part.PREFECT, {"ledger", "prefect"}),
@@ -99,9 +76,9 @@ def test_each_part_is_alive_and_ready(watched: tuple[Service, int]) -> None:
 
 
 def test_each_line_of_each_log_is_json_and_names_its_request_and_job(
-    watched: tuple[Service, int],
+    watched: Watched,
 ) -> None:
-    service, _ = watched
+    service = watched.service
     job = service.json("run", "acme/Probe", "--env", f"PROBE_PASSWORD={SECRET}", "--wait")
     lines: dict[str, list[dict[str, Any]]] = {
         file.stem: [json.loads(line) for line in file.read_text().splitlines()]

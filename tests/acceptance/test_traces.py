@@ -1,38 +1,17 @@
 """One trace from a request through all parts to the job's process, at a receiver of OTLP."""
 
-import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 
-import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 from tests.support.secrets import SECRET
-from tests.support.service import Service
+from tests.support.service import Watched
 from tests.support.waits import eventually
-from tests.support.webhook_receiver import Receiver, receiver
+from tests.support.webhook_receiver import Receiver
 
 TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"
 CALLER = "00f067aa0ba902b7"
-FILES = [
-    {"kind": "company", "slug": "acme", "name": "Acme"},
-    {
-        "$schema": "https://example.org/schema.json",
-        "name": "Say",
-        "description": "Says what it goes on with",
-        "executable": "sh",
-        "cmdparamsTemplate": "-c 'echo $TRACEPARENT'",
-        "environment": {"PASSWORD": {"type": "password"}},
-    },
-    {"kind": "runtemplate", "company": "acme", "app": "Say", "name": "Say"},
-    {"kind": "runtemplate", "company": "acme", "app": "Say", "name": "Then"},
-    {
-        "kind": "eventrule",
-        "runtemplate_source": "acme/Say",
-        "runtemplate": "acme/Then",
-    },
-]
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,32 +40,10 @@ def spans_of(received: Receiver, trace_id: str) -> list[Span]:
     return found
 
 
-@pytest.fixture(scope="module")
-def traced(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Service, Receiver]]:
-    """A service whose parts trace, and where their spans go."""
-    place: Path = tmp_path_factory.mktemp("traced")
-    with receiver() as received:
-        service = Service(
-            place / "home",
-            OTEL_EXPORTER_OTLP_ENDPOINT=received.url,
-            OTEL_BSP_SCHEDULE_DELAY="100",
-            JOBAUTO_GRACE_SECONDS="2",
-            JOBAUTO_LOG_FORMAT="json",
-        )
-        (place / "files.json").write_text(json.dumps(FILES))
-        service.start()
-        try:
-            applied = service.jobauto("apply", str(place / "files.json"), "--yes")
-            assert applied.returncode == 0, applied.stderr + service.logs()
-            yield service, received
-        finally:
-            service.stop()
-
-
 def test_a_request_its_run_its_process_its_report_and_what_follows_are_one_trace(
-    traced: tuple[Service, Receiver],
+    watched: Watched,
 ) -> None:
-    service, received = traced
+    service, received = watched.service, watched.spans
     templates = service.rest().get("/api/v1/runtemplates.json").json().values()
     say = next(one for one in templates if one["name"] == "Say")
     answer = service.rest().post(
@@ -131,9 +88,9 @@ def test_a_request_its_run_its_process_its_report_and_what_follows_are_one_trace
 
 
 def test_a_job_that_somebody_starts_without_a_trace_begins_one(
-    traced: tuple[Service, Receiver],
+    watched: Watched,
 ) -> None:
-    service, received = traced
+    service, received = watched.service, watched.spans
     job = service.json("run", "acme/Say", "--wait")
     _, trace_id, span_id, _ = job["stdout"].strip().split("-")
 

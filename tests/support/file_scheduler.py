@@ -25,6 +25,8 @@ OWN_SERVICE = frozenset(
     f"{ACCEPTANCE}test_{name}.py" for name in ("backup", "docs", "monitoring", "traces", "up")
 )
 """The files that start services of their own; all others share one, in one process."""
+WATCHED = frozenset(f"{ACCEPTANCE}test_{name}.py" for name in ("monitoring", "traces"))
+"""The two of them that share one."""
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -52,6 +54,8 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> "LoadFileSch
 
 def scope_of(file: str) -> str:
     """Return what of a run is done by one process: a file, or all that share a service."""
+    if file in WATCHED:
+        return f"{ACCEPTANCE}watched"
     shares = file.startswith(ACCEPTANCE) and file not in OWN_SERVICE
     return ACCEPTANCE if shares else file
 

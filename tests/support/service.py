@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import threading
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from tests.support.processes import clean_environment
 from tests.support.secrets import SAYS_NO_SECRET
 from tests.support.servers import prefect_client
 from tests.support.waits import eventually
+from tests.support.webhook_receiver import Receiver
 
 EXAMPLES = ROOT / "deployments" / "examples"
 READY_WITHIN = 120  # seconds
@@ -195,3 +197,12 @@ class Service:
     def prefect_api(self) -> httpx.Client:
         """A client of Prefect's API that is signed in."""
         return prefect_client(f"{self.prefect}/api", auth=self.admin())
+
+
+@dataclass(frozen=True, slots=True)
+class Watched:
+    """A service whose parts tell at management ports and trace, and where their spans go."""
+
+    service: Service
+    first_port: int
+    spans: Receiver
