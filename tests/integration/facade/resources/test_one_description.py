@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from tests.support.console import form_fields
 from tests.support.paths import ROOT
 from tests.support.processes import clean_environment
 
@@ -95,6 +96,45 @@ def test_a_kind_has_lists_and_pages(seen: Mapping[str, str]) -> None:
     assert 'href="/api/v1/shelves.html" aria-current="page">Shelves</a>' in seen["shelf/1.html"]
 
 
-def test_a_kind_has_the_columns_of_its_lists_in_the_terminal(seen: Mapping[str, str]) -> None:
+def test_a_kind_is_written_and_each_write_is_audited(
+    seen: Mapping[str, str], document: dict[str, Any]
+) -> None:
+    body = document["components"]["schemas"]["ShelfBody"]["properties"]
+    assert body["book_count"]["description"] == "How many books it holds."
+    faults = json.loads(seen["refused"])["details"]
+    assert {(fault["pointer"], fault["rule"]) for fault in faults} == {
+        ("/book_count", "int_parsing"),
+        ("/lable", "extra_forbidden"),
+    }
+    entries = json.loads(seen["auditlog.json"]).values()
+    written = [entry for entry in entries if entry["entity_type"] == "Shelf"]
+    assert {entry["action"] for entry in written} == {"create", "update"}
+    assert any(entry["changes"].get("label") == ["Prose", "Poetry"] for entry in written)
+
+
+def test_a_kind_is_filtered(seen: Mapping[str, str], document: dict[str, Any]) -> None:
+    assert json.loads(seen["shelves.json?label=OETR"]).keys() == {"1"}
+    assert json.loads(seen["shelves.json?label=prose"]) == {}
+    parameters = document["paths"]["/shelves.{suffix}"]["get"]["parameters"]
+    assert "label" in {parameter.get("name") for parameter in parameters}
+
+
+def test_a_kind_has_pages_and_a_form_in_the_console(seen: Mapping[str, str]) -> None:
+    assert 'data-label="Books"><span class="text">3</span>' in seen["shelves"]
+    assert "Poetry" in seen["shelves/1"]
+    assert form_fields(seen["shelves/1/edit"])["/label"] == "Poetry"
+    assert form_fields(seen["shelves/new"])["/label"] == ""
+    sent = json.loads(seen["shelf/2.json"])
+    assert (sent["label"], sent["book_count"]) == ("Drama", 7)
+
+
+def test_a_kind_is_listed_shown_changed_completed_and_planned_in_the_terminal(
+    seen: Mapping[str, str],
+) -> None:
     table = [line.split() for line in seen["shelf list"].splitlines()]
-    assert table[:2] == [["id", "label", "book_count"], ["1", "Poetry", "3"]]
+    assert table[:3] == [["id", "label", "book_count"], ["2", "Drama", "7"], ["1", "Poetry", "3"]]
+    assert json.loads(seen["shelf show Poetry --json"])["book_count"] == 3
+    assert json.loads(seen["shelf set Poetry book_count=4 --json"])["book_count"] == 4
+    assert seen["completion"] == "Poetry\n"
+    (change,) = json.loads(seen["plan files --json"])["changes"]
+    assert (change["kind"], change["title"], change["action"]) == ("shelf", "Essays", "create")
