@@ -5,12 +5,26 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from cryptography.hazmat.primitives.kdf.scrypt import Scrypt
 
+from jobauto_prefect.backup import sealed_part
 from jobauto_prefect.ledger.store import Ledger
 from jobauto_prefect.settings import Settings
 from tests.support.backups import Installations
 from tests.support.databases import database
 from tests.support.ports import free_port
+
+
+@pytest.fixture(scope="package", autouse=True)
+def cheap_passphrases() -> Iterator[None]:
+    """The same function at the least cost makes the key; else each takes 0.2 s."""
+
+    def key(passphrase: str, salt: bytes) -> bytes:
+        return Scrypt(salt=salt, length=32, n=2, r=8, p=1).derive(passphrase.encode())
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sealed_part, "_key", key)
+        yield
 
 
 @pytest.fixture

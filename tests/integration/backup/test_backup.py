@@ -45,7 +45,7 @@ from jobauto_prefect.ledger.secrets import rotation_lock
 from jobauto_prefect.ledger.store import Ledger
 from tests.support.backups import PASSPHRASE, Installations, newest_revision
 from tests.support.claims import granted, own_run_of, refused, start_workers
-from tests.support.databases import both_databases, on_postgresql
+from tests.support.databases import both_databases, on_postgresql, on_sqlite
 from tests.support.secrets import secret
 from tests.support.servers import client, facade, worker_token
 
@@ -104,7 +104,6 @@ def test_all_that_was_acknowledged_is_in_it_and_the_trail_is_whole(
     ledger.close()
 
 
-@both_databases
 def test_nothing_starts_before_resume_and_workers_of_before_are_refused(
     installations: Installations, rest: httpx.Client, claims: httpx.Client, template: dict[str, Any]
 ) -> None:
@@ -142,7 +141,6 @@ def test_nothing_starts_before_resume_and_workers_of_before_are_refused(
     ledger.close()
 
 
-@both_databases
 def test_windows_since_the_backup_do_what_their_templates_say(
     installations: Installations, rest: httpx.Client, template: dict[str, Any]
 ) -> None:
@@ -286,7 +284,7 @@ def damaged(file: Path, *, at: int | None = None, end: int | None = None) -> byt
     return whole
 
 
-@both_databases
+@on_sqlite
 def test_what_is_not_as_it_was_written_is_refused_before_anything_is_written(
     installations: Installations,
 ) -> None:
@@ -388,7 +386,7 @@ def test_what_fails_before_anything_is_in_place_leaves_nothing(
             installations.restore()
 
 
-@both_databases
+@on_sqlite
 def test_settings_come_along_but_for_places(
     installations: Installations, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -425,12 +423,10 @@ def old(folder: Path, name: str) -> None:
     (folder / name).chmod(0o755)
 
 
-@both_databases
+@on_postgresql
 def test_without_the_programs_of_the_server_a_word_says_which(
     installations: Installations, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    if installations.ledger.engine.dialect.name == "sqlite":
-        pytest.skip("SQLite needs none")
     url = installations.settings.ledger_url
     major = postgresql.major_of(url)
     installations.make()
@@ -486,7 +482,7 @@ def test_the_commands_say_what_they_did(tmp_path: Path) -> None:
     assert run("there", "resume").returncode == 0
 
 
-@both_databases
+@on_sqlite
 def test_a_passphrase_has_a_length(installations: Installations) -> None:
     with pytest.raises(JobautoError, match="fewer than 8 characters"):
         create_backup(

@@ -23,7 +23,7 @@ from jobauto_prefect.ledger.database.engine import make_engine
 from jobauto_prefect.ledger.opening import open_ledger
 from jobauto_prefect.settings import Settings
 from tests.support.backups import Installations, newest_revision, two_for_prefect
-from tests.support.databases import both_databases, database, migrated_database, on_postgresql
+from tests.support.databases import both_databases, database, on_postgresql
 from tests.support.waits import eventually
 
 HOSTILE_SQLITE = """
@@ -144,7 +144,10 @@ def has_role(url: str, role: str) -> bool:
 
 @both_databases
 def test_a_restore_takes_rows_and_no_function_trigger_view_index_or_default(
-    installations: Installations, rest: httpx.Client, template: dict[str, Any], tmp_path: Path
+    installations: Installations,
+    rest: httpx.Client,
+    template: dict[str, Any],
+    migrated: tuple[str, str],
 ) -> None:
     source, target = installations.settings.ledger_url, installations.empty.ledger_url
     rest.post("/company/", json={"slug": "tab", "name": "a\tb\\.\n\\N ř"}).raise_for_status()
@@ -168,10 +171,7 @@ def test_a_restore_takes_rows_and_no_function_trigger_view_index_or_default(
     changed = rows(target)
     assert changed.pop("token") != {}
     assert changed == {table: before[table] for table in changed}
-    kind = installations.ledger.engine.dialect.name
-    (tmp_path / "model").mkdir()
-    with migrated_database(kind, tmp_path / "model") as model:
-        assert objects(target) == objects(model)
+    assert objects(target) == objects(migrated[1])
     ledger = open_ledger(installations.empty)
     found = verify(ledger)
     assert (found.damages, found.seals) == ([], 1)
