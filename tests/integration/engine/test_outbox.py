@@ -24,8 +24,6 @@ from tests.support.held_transport import HeldTransport
 from tests.support.records import make_template, own_name
 from tests.support.servers import client, facade, user_token
 
-pytestmark = both_databases
-
 PATIENCE = 90  # seconds
 MANY = 2 * AT_ONCE
 
@@ -122,6 +120,7 @@ def run_id(ledger: Ledger, job_id: int) -> Any:
         return session.get_one(Job, job_id).flow_run_id
 
 
+@both_databases
 async def test_a_job_gets_its_run_while_everything_that_is_applied_hangs(
     ledger: Ledger, settings: Settings, prefect_server: str, made: dict[str, Any]
 ) -> None:
@@ -139,6 +138,7 @@ async def test_a_job_gets_its_run_while_everything_that_is_applied_hangs(
         await eventually(lambda: applied(ledger) == 1 + MANY)
 
 
+@both_databases
 async def test_who_ends_gives_back_what_is_taken_and_not_begun(
     ledger: Ledger, settings: Settings, prefect_server: str
 ) -> None:
@@ -153,6 +153,7 @@ async def test_who_ends_gives_back_what_is_taken_and_not_begun(
     assert free(ledger) == 2 * AT_ONCE
 
 
+@both_databases
 @pytest.mark.usefixtures("made")
 async def test_who_ends_gives_back_the_run_templates_in_hand(
     ledger: Ledger, settings: Settings, prefect_server: str
@@ -169,6 +170,7 @@ async def test_who_ends_gives_back_the_run_templates_in_hand(
         assert session.query(NamedLock).filter(NamedLock.name.startswith("template ")).all() == []
 
 
+@both_databases
 @pytest.mark.usefixtures("made")
 async def test_a_run_template_that_prefect_refuses_is_the_only_one_put_off(
     ledger: Ledger, settings: Settings, prefect_server: str
@@ -182,6 +184,7 @@ async def test_a_run_template_that_prefect_refuses_is_the_only_one_put_off(
     assert (applied(ledger), waiting(ledger)) == (1 + MANY, 0)
 
 
+@both_databases
 async def test_while_prefect_is_away_one_message_is_tried_for_all(
     ledger: Ledger, settings: Settings, prefect_server: str
 ) -> None:
@@ -277,6 +280,7 @@ def applied(ledger: Ledger) -> int:
         return session.query(RunTemplate).filter(RunTemplate.deployment_id.is_not(None)).count()
 
 
+@both_databases
 async def test_a_start_that_overtakes_a_change_of_its_template_has_the_changed_values(
     ledger: Ledger, settings: Settings, prefect_server: str
 ) -> None:

@@ -32,8 +32,6 @@ from tests.support.bench import Bench
 from tests.support.databases import both_databases
 from tests.support.poison import cure, poison
 
-pytestmark = both_databases
-
 
 def ended(bench: Bench, days: float, **members: Any) -> int:
     """A job that ended so many days ago, with two lines of output and an artifact."""
@@ -86,6 +84,7 @@ def keep(bench: Bench, **bounds: int) -> Pruner:
     return Pruner(bench.context)
 
 
+@both_databases
 async def test_old_jobs_go_with_all_they_left_and_one_entry_each(bench: Bench) -> None:
     old, young = ended(bench, 31), ended(bench, 29)
     pruner = keep(bench, jobs_days=30, output_days=0)
@@ -106,6 +105,7 @@ async def test_old_jobs_go_with_all_they_left_and_one_entry_each(bench: Bench) -
     assert (await pruner.prune()).counts.total() == 0
 
 
+@both_databases
 async def test_a_record_that_can_not_be_deleted_is_named_and_the_others_go(
     bench: Bench, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -145,6 +145,7 @@ async def test_a_record_that_can_not_be_deleted_is_named_and_the_others_go(
     assert (await pruner.prune()).counts.total() == len(places)
 
 
+@both_databases
 async def test_output_goes_before_its_job(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(steps, "LINES_AT_ONCE", 1)  # as with a job of millions of lines
     old, young = ended(bench, 31), ended(bench, 29)
@@ -159,6 +160,7 @@ async def test_output_goes_before_its_job(bench: Bench, monkeypatch: pytest.Monk
     assert left(bench, OutputLine, "job_id") == []
 
 
+@both_databases
 async def test_the_newest_jobs_stay_by_number(bench: Bench) -> None:
     jobs = [ended(bench, 1) for _ in range(5)]
     waiting = ended(bench, 1, state="scheduled", end=None, severity=None)
@@ -168,6 +170,7 @@ async def test_the_newest_jobs_stay_by_number(bench: Bench) -> None:
     assert left(bench, Job) == [*jobs[-2:], waiting]
 
 
+@both_databases
 async def test_run_templates_win_over_companies_and_these_over_the_settings(bench: Bench) -> None:
     job = ended(bench, 31)
     pruner = keep(bench, jobs_days=10)
@@ -184,6 +187,7 @@ async def test_run_templates_win_over_companies_and_these_over_the_settings(benc
     assert left(bench, Job) == []
 
 
+@both_databases
 async def test_what_somebody_counts_on_stays(bench: Bench) -> None:
     with bench.ledger.writing(SERVICE) as session:
         start = session.clock() - timedelta(days=60)
@@ -219,6 +223,7 @@ async def test_what_somebody_counts_on_stays(bench: Bench) -> None:
     assert (deleted.entity_id, deleted.company_id) == (task_id, company_of(bench))
 
 
+@both_databases
 async def test_events_go_unless_something_of_them_is_owed(bench: Bench) -> None:
     with bench.ledger.writing(SERVICE) as session:
         rule = EventRule(runtemplate_id=bench.template, runtemplate_source_id=bench.template)
@@ -303,6 +308,7 @@ async def test_while_prefect_is_away_jobs_stay_and_output_goes(bench: Bench) -> 
     assert left(bench, Job) == []
 
 
+@both_databases
 async def test_two_at_once_leave_one_entry_for_each(bench: Bench) -> None:
     jobs = [ended(bench, 31) for _ in range(20)]
     first, second = keep(bench, jobs_days=30), keep(bench, jobs_days=30)
@@ -335,6 +341,7 @@ async def is_gone(prefect: PrefectApi, run: UUID) -> bool:
     return False
 
 
+@both_databases
 async def test_what_somebody_comes_to_count_on_meanwhile_stays(bench: Bench) -> None:
     """Between the look and the deletion a job is tried again, a task opened, a delivery owed."""
     with bench.ledger.writing(SERVICE) as session:

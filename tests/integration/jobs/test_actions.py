@@ -28,8 +28,6 @@ from tests.support.definitions import PROBE
 from tests.support.processes import clean_environment
 from tests.support.secrets import secret
 
-pytestmark = both_databases
-
 HOOK = "https://hooks.acme.example/jobs"
 
 
@@ -178,6 +176,7 @@ def test_an_application_is_launched_by_its_only_run_template(
     assert rest.post(f"/event/{listed['id']}/replay.json").status_code == 409
 
 
+@both_databases
 def test_actions_follow_the_end_that_settles_and_are_done_once(
     claims: httpx.Client,
     rest: httpx.Client,
@@ -237,6 +236,7 @@ asyncio.run(run_due_actions(ledger, settings, lambda: None))
 """
 
 
+@both_databases
 def test_who_carries_out_actions_can_be_killed_at_any_moment(
     claims: httpx.Client,
     rest: httpx.Client,
@@ -279,6 +279,7 @@ def test_who_carries_out_actions_can_be_killed_at_any_moment(
     assert sorted(filter(None, (one.job_id for one in rows))) == sorted(one.id for one in started)
 
 
+@both_databases
 def test_stop_takes_the_schedule_away(
     claims: httpx.Client,
     rest: httpx.Client,
@@ -321,6 +322,7 @@ def test_what_is_not_active_is_a_dead_letter(
     assert jobs_of(ledger, after) == []
 
 
+@both_databases
 def test_a_chain_of_actions_that_goes_round_ends(
     claims: httpx.Client, rest: httpx.Client, ledger: Ledger, template: dict[str, Any]
 ) -> None:
@@ -359,6 +361,7 @@ def test_the_key_of_a_signature_is_never_shown(
         assert session.get_one(RunTemplate, template["id"]).action_secrets["success"] == sealed
 
 
+@both_databases
 def test_actions_of_a_dead_ledger_row_are_found_again(ledger: Ledger) -> None:
     """A process that died with webhooks in hand keeps them for a minute, not for ever."""
     with ledger.writing(SERVICE) as session:

@@ -15,8 +15,6 @@ from tests.support.claims import at_once, claim_of, granted, refused, report
 from tests.support.databases import both_databases
 from tests.support.records import BANK_TYPE, make_template, post
 
-pytestmark = both_databases
-
 Record = dict[str, Any]
 FIRST, SECOND = UUID(int=1), UUID(int=2)
 
@@ -48,6 +46,7 @@ def woken(ledger: Ledger) -> list[int]:
         return list(session.scalars(found))
 
 
+@both_databases
 def test_no_more_jobs_use_a_credential_than_may_and_one_that_waits_says_so(
     rest: httpx.Client, claims: httpx.Client, erp: Record, ledger: Ledger
 ) -> None:
@@ -70,6 +69,7 @@ def test_no_more_jobs_use_a_credential_than_may_and_one_that_waits_says_so(
     assert refused(claims, of(FIRST))[0] == "limit"
 
 
+@both_databases
 def test_a_claim_asked_again_is_not_in_its_own_way(
     rest: httpx.Client, claims: httpx.Client, erp: Record
 ) -> None:
@@ -78,6 +78,7 @@ def test_a_claim_asked_again_is_not_in_its_own_way(
     assert granted(claims, claim) == granted(claims, claim)
 
 
+@both_databases
 def test_a_limit_holds_for_claims_at_the_same_instant(
     rest: httpx.Client, claims: httpx.Client, erp: Record
 ) -> None:
@@ -110,6 +111,7 @@ def test_a_limit_is_a_number_of_jobs(rest: httpx.Client, erp: Record, wrong: obj
     assert fault["pointer"] == "/max_jobs"
 
 
+@both_databases
 def test_what_waits_for_a_limit_can_be_cancelled(
     rest: httpx.Client, claims: httpx.Client, erp: Record
 ) -> None:

@@ -22,9 +22,8 @@ from tests.support.records import make_template
 from tests.support.secrets import SECRET
 from tests.support.timeline import HOUR, MINUTE, NOON, Record, Timeline
 
-pytestmark = both_databases
 
-
+@both_databases
 @pytest.mark.spec("1.5")
 def test_a_window_has_one_task_whoever_comes_first(timeline: Timeline) -> None:
     timeline.schedule()
@@ -48,6 +47,7 @@ def test_a_window_has_one_task_whoever_comes_first(timeline: Timeline) -> None:
     assert len(timeline.tasks()) == len(timeline.jobs()) == 2
 
 
+@both_databases
 def test_the_claim_of_a_window_asked_again_gets_the_same_launch(timeline: Timeline) -> None:
     timeline.schedule()
     timeline.keep_at(NOON)
@@ -78,6 +78,7 @@ def test_a_delay_moves_the_launch_and_not_the_window(timeline: Timeline) -> None
     assert timeline.pending_subjects("create_run") == [job.id]
 
 
+@both_databases
 @pytest.mark.spec("1.6")
 @pytest.mark.parametrize(
     ("members", "after", "exit_code", "ends"),
@@ -170,6 +171,7 @@ def test_a_lost_attempt_waits_for_the_word_of_its_worker(timeline: Timeline) -> 
     assert [job.state for job in timeline.jobs()] == ["succeeded", "skipped"]
 
 
+@both_databases
 def test_a_lost_attempt_is_given_up_after_its_timeout_and_fenced_by_the_next(
     timeline: Timeline,
 ) -> None:
@@ -283,6 +285,7 @@ def test_a_retry_clicked_in_prefect_is_a_new_attempt_until_the_task_has_ended(
     assert "jobauto task retry" in message
 
 
+@both_databases
 def test_windows_wait_for_each_other_unless_the_template_says_otherwise(timeline: Timeline) -> None:
     timeline.schedule()
     timeline.keep_at(NOON)
@@ -302,6 +305,7 @@ def test_windows_wait_for_each_other_unless_the_template_says_otherwise(timeline
     timeline.ends(second, exit_code=0)
 
 
+@both_databases
 @pytest.mark.parametrize(
     ("misfire", "expected"),
     [
@@ -326,6 +330,7 @@ def test_windows_that_passed_get_their_tasks(
         assert refused(timeline.claims, timeline.by_prefect(NOON))[1] == "CANCELLED"
 
 
+@both_databases
 def test_all_missed_windows_run_in_their_order_one_at_a_time(timeline: Timeline) -> None:
     timeline.schedule(misfire="all")
     timeline.keep_at(NOON + 2 * HOUR + 50 * MINUTE)
@@ -336,6 +341,7 @@ def test_all_missed_windows_run_in_their_order_one_at_a_time(timeline: Timeline)
     assert timeline.states() == [("fulfilled", "outcome")] * 3
 
 
+@both_databases
 def test_a_window_nobody_began_is_missed_at_its_deadline(timeline: Timeline) -> None:
     timeline.schedule()
     timeline.keep_at(NOON)
@@ -347,6 +353,7 @@ def test_a_window_nobody_began_is_missed_at_its_deadline(timeline: Timeline) -> 
     assert refused(timeline.claims, timeline.by_prefect(NOON))[1] == "CANCELLED"
 
 
+@both_databases
 def test_changing_a_template_neither_adds_nor_loses_a_window(timeline: Timeline) -> None:
     timeline.schedule()
     timeline.now = NOON + MINUTE  # the keeper has not come to noon yet
@@ -359,6 +366,7 @@ def test_changing_a_template_neither_adds_nor_loses_a_window(timeline: Timeline)
     assert [task.window_start for task in timeline.tasks()] == [NOON, NOON + 30 * MINUTE]
 
 
+@both_databases
 def test_switching_off_ends_what_has_not_begun_and_on_begins_with_the_next(
     timeline: Timeline,
 ) -> None:
@@ -391,6 +399,7 @@ def test_a_company_that_is_switched_off_stops_its_schedules(timeline: Timeline) 
         assert len(timeline.tasks()) == count
 
 
+@both_databases
 def test_a_template_may_go_while_a_window_waits(timeline: Timeline) -> None:
     timeline.schedule()
     timeline.keep_at(NOON)
@@ -451,6 +460,7 @@ def test_a_task_whose_template_was_switched_off_as_it_was_to_be_claimed_is_not_t
     assert [job.state for job in timeline.jobs()] == ["blocked"]
 
 
+@both_databases
 def test_an_operator_may_have_a_missed_window_tried_once_more(timeline: Timeline) -> None:
     timeline.schedule(env={"PASSWORD": SECRET})
     timeline.keep_at(NOON)
@@ -474,6 +484,7 @@ def test_an_operator_may_have_a_missed_window_tried_once_more(timeline: Timeline
     assert {"rest", "service", "worker"} <= {entry["door"] for entry in entries}
 
 
+@both_databases
 def test_a_schedule_that_can_not_be_read_any_more_stops_no_other(timeline: Timeline) -> None:
     timeline.schedule()
     body = {
@@ -539,6 +550,7 @@ def test_templates_follow_the_services_zone_where_they_have_none(timeline: Timel
     assert Counter(timeline.pending_subjects("apply_template")) - before == {following.id: 1}
 
 
+@both_databases
 @pytest.mark.parametrize("number", [1_000, pytest.param(10_000, marks=pytest.mark.soak)])
 def test_a_minute_of_many_templates_costs_a_bounded_number_of_queries(
     timeline: Timeline, number: int

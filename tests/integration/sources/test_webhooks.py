@@ -27,8 +27,6 @@ from tests.support.secrets import MARK, secret
 from tests.support.waits import eventually
 from tests.support.webhook_receiver import Received, Receiver, receiver
 
-pytestmark = both_databases
-
 SECRET = secret("tells-what-came-from-us")
 TOKEN = "token-of-the-receiver"
 
@@ -168,6 +166,7 @@ def test_a_run_templates_webhook_has_its_own_key_and_no_token(
     assert all(one.headers["X-MultiFlexi-Token"] is None for one in other_hooks.received)
 
 
+@both_databases
 def test_what_is_not_accepted_comes_again_until_it_is_given_up(
     rest: httpx.Client, ledger: Ledger, ledger_settings: Settings, hooks: Receiver
 ) -> None:
@@ -191,6 +190,7 @@ def test_what_is_not_accepted_comes_again_until_it_is_given_up(
         eventually(lambda: states(ledger) == ["done"])
 
 
+@both_databases
 def test_waits_grow_to_an_hour(ledger: Ledger) -> None:
     with ledger.writing(SERVICE) as session:
         event = Event(kind="change", operation="any", data={})
@@ -257,6 +257,7 @@ def test_a_receiver_that_hangs_keeps_nobody_waiting(
         eventually(lambda: states(ledger) == ["done"] * 12)
 
 
+@both_databases
 def test_two_senders_share_the_work(
     rest: httpx.Client, ledger: Ledger, ledger_settings: Settings, hooks: Receiver
 ) -> None:
@@ -268,6 +269,7 @@ def test_two_senders_share_the_work(
     assert sorted(one.body["inversion"] for one in hooks.received) == list(range(1, 41))
 
 
+@both_databases
 def test_a_sender_that_ends_gives_back_what_it_sends(
     rest: httpx.Client, ledger: Ledger, ledger_settings: Settings, hooks: Receiver
 ) -> None:

@@ -17,8 +17,6 @@ from tests.support.databases import both_databases
 from tests.support.definitions import PROBE
 from tests.support.records import ok
 
-pytestmark = both_databases
-
 UUID = "6a2c6d4e-30e4-4f6b-9d6e-7c8ad9f2b0aa"
 ADDRESSES = (CONTRACT, *PREFIXES)
 
@@ -52,6 +50,7 @@ def http(
         yield signed_in
 
 
+@both_databases
 def test_each_kind_is_read_written_and_deleted_by_name(
     http: httpx.Client, made: dict[str, tuple[str, int]]
 ) -> None:
@@ -79,6 +78,7 @@ def test_the_slash_of_a_companys_name_may_be_plain(
     assert page.status_code == 200
 
 
+@both_databases
 def test_other_names_of_the_same_records(
     rest: httpx.Client, http: httpx.Client, made: dict[str, tuple[str, int]]
 ) -> None:
@@ -105,6 +105,7 @@ def test_what_belongs_to_a_record_is_reached_by_its_name(
     assert "selectors" in ok(rest.get(mapping, params={"source_app_id": UUID}))
 
 
+@both_databases
 def test_filters_take_names(http: httpx.Client, made: dict[str, tuple[str, int]]) -> None:
     template = made["runtemplate"][1]
 
@@ -166,6 +167,7 @@ def test_bodies_take_names_and_name_those_that_are_not_there(
     assert ok(windows)["windows"] == []
 
 
+@both_databases
 def test_names_of_others_are_not_there_as_their_ids_are_not(pair: CompanyPair) -> None:
     theirs = pair.template("there", pair.records["app"]["there"]["id"])
     both = (f"/runtemplate/{theirs['id']}.json", "/runtemplate/there%2Ft.json")

@@ -10,8 +10,6 @@ from tests.support.claims import claim_of, granted, refused
 from tests.support.databases import both_databases
 from tests.support.timeline import HOUR, MINUTE, NOON, Timeline
 
-pytestmark = both_databases
-
 SECOND = timedelta(seconds=1)
 MOST_AHEAD = SECOND / 2
 
@@ -52,6 +50,7 @@ def hourly(timeline: Timeline) -> Timeline:
     return timeline
 
 
+@both_databases
 def test_a_run_is_granted_a_moment_before_it_is_due_and_begins_then(hourly: Timeline) -> None:
     claim = posted(hourly)
     hourly.now = NOON - MOST_AHEAD
@@ -63,6 +62,7 @@ def test_a_run_is_granted_a_moment_before_it_is_due_and_begins_then(hourly: Time
     assert hourly.jobs()[-1].begin == NOON
 
 
+@both_databases
 def test_no_run_is_granted_sooner_and_the_same_claim_is_when_it_is_due(hourly: Timeline) -> None:
     claim = posted(hourly)
     hourly.now = NOON - MOST_AHEAD - SECOND / 100
@@ -104,6 +104,7 @@ def test_a_worker_that_does_not_say_that_it_waits_is_granted_no_announced_run_ah
     assert granted(hourly.claims, announced)["job_id"] == job.id
 
 
+@both_databases
 def test_a_window_is_granted_a_moment_before_it_opens(hourly: Timeline) -> None:
     hourly.now = NOON - SECOND / 4
     launch = granted(hourly.claims, of_window(hourly))
@@ -114,6 +115,7 @@ def test_a_window_is_granted_a_moment_before_it_opens(hourly: Timeline) -> None:
     assert len(hourly.tasks()) == 1
 
 
+@both_databases
 @pytest.mark.parametrize("overlap", ["wait", "skip"])
 def test_what_runs_until_the_run_is_due_is_not_in_its_way(timeline: Timeline, overlap: str) -> None:
     timeline.schedule(overlap=overlap)
@@ -179,6 +181,7 @@ def test_a_template_that_is_switched_off_meanwhile_starts_nothing_that_was_not_g
     assert hourly.claims.post("/claims", json=claim).json()["launch"] is None
 
 
+@both_databases
 def test_a_job_that_is_cancelled_between_grant_and_start_is_told_to_stop(hourly: Timeline) -> None:
     claim = posted(hourly)
     hourly.now = NOON - SECOND / 4

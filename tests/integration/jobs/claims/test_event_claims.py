@@ -41,8 +41,6 @@ from tests.support.definitions import PROBE
 from tests.support.event_chains import Chain, make_rule, run_of
 from tests.support.secrets import SECRET
 
-pytestmark = both_databases
-
 CONTEXT = {"customer": {"name": "Novák"}, "lines": [{"price": 12.5}], "secret": "s3cret-w0rd"}
 MAPPING = {
     "GREETING": "$.customer.name",
@@ -79,6 +77,7 @@ def delivery(ledger: Ledger, event: int, rule: dict[str, Any]) -> Delivery:
         return session.scalars(found).one()
 
 
+@both_databases
 @pytest.mark.spec("1.8", "6.8")
 def test_an_event_starts_its_rule_with_values_from_it(
     claims: httpx.Client, rest: httpx.Client, rule: dict[str, Any], ledger: Ledger, source: int
@@ -101,6 +100,7 @@ def test_an_event_starts_its_rule_with_values_from_it(
     assert delivery(ledger, event, rule).state == "started"
 
 
+@both_databases
 def test_of_fifty_deliveries_of_one_event_one_starts_a_job(
     claims: httpx.Client, rule: dict[str, Any], ledger: Ledger, source: int
 ) -> None:
@@ -118,6 +118,7 @@ def test_of_fifty_deliveries_of_one_event_one_starts_a_job(
         assert len(session.scalars(select(Job)).all()) == 1
 
 
+@both_databases
 def test_a_forged_event_starts_nothing_and_is_written_down_once(
     claims: httpx.Client, rule: dict[str, Any], ledger: Ledger, source: int
 ) -> None:
@@ -151,6 +152,7 @@ def test_an_event_can_only_start_the_run_template_of_its_rule(
     assert refused(claims, run_of(event, rule))[:2] == ("unknown_event", "FAILED")
 
 
+@both_databases
 def test_a_value_that_is_not_there_blocks_the_job_and_can_be_replayed(
     claims: httpx.Client, rest: httpx.Client, rule: dict[str, Any], ledger: Ledger, source: int
 ) -> None:
@@ -215,6 +217,7 @@ def test_a_rule_says_which_changes_concern_it(
         assert [one.rule_id for one in deliveries.deliveries_of_event(session, event)] == concerned
 
 
+@both_databases
 def test_what_a_job_produced_is_given_to_the_next(
     claims: httpx.Client, rest: httpx.Client, ledger: Ledger, template: dict[str, Any]
 ) -> None:
@@ -264,6 +267,7 @@ READER = {
 }
 
 
+@both_databases
 def test_a_file_is_handed_to_the_next_job_and_to_its_later_attempts(chain: Chain) -> None:
     chain.between(STOCK, READER, env_mapping={"INPUT_FILE": "@file:stock", "LEAST": "stock.least"})
     event = chain.end(stock_json=b'{"least": 1500}', other_txt=b"x" * 200_000)
@@ -420,6 +424,7 @@ BILLS = {"bills": {"format": "json", "patterns": ["bills.json"]}}
 BILL = {"cmdparamsTemplate": "", "environment": {"BILL": {"type": "text"}}}
 
 
+@both_databases
 def test_a_rule_that_fans_out_starts_a_job_for_each_element_once(chain: Chain) -> None:
     chain.between(BILLS, BILL, env_mapping={"BILL": "bills"}, fan_out=True)
     event = chain.end(bills_json=b'[{"no": 1}, "two", 3]')
@@ -461,6 +466,7 @@ with open_ledger(Settings()).writing(SERVICE) as session:
 """
 
 
+@both_databases
 def test_a_process_that_is_killed_while_it_spreads_leaves_nothing_half_done(
     chain: Chain, ledger_settings: Settings
 ) -> None:
@@ -486,6 +492,7 @@ def test_a_process_that_is_killed_while_it_spreads_leaves_nothing_half_done(
         assert environment["BILL"] == str(number)
 
 
+@both_databases
 def test_an_element_that_died_is_replayed_and_starts_no_other(chain: Chain) -> None:
     chain.between(BILLS, BILL, env_mapping={"BILL": "bills"}, fan_out=True)
     large = json.dumps(["small", "x" * 100_001, "x" * 100_001]).encode()
@@ -503,6 +510,7 @@ def test_an_element_that_died_is_replayed_and_starts_no_other(chain: Chain) -> N
 TEXT = {"cmdparamsTemplate": "", "environment": {"TEXT": {"type": "text"}}}
 
 
+@both_databases
 @pytest.mark.parametrize(
     ("kind", "written", "value"),
     [
@@ -584,6 +592,7 @@ def test_lists_that_start_nothing(chain: Chain) -> None:
     assert (environment["A"], environment["B"]) == ("1", "2")
 
 
+@both_databases
 def test_only_a_chain_that_goes_round_is_ended(chain: Chain, claims: httpx.Client) -> None:
     chain.between(STOCK, {"cmdparamsTemplate": "", "environment": {}})
     first = chain.end(stock_json=b"{}")
@@ -661,6 +670,7 @@ def third(chain: Chain) -> dict[str, Any]:
     return made
 
 
+@both_databases
 def test_only_the_ends_a_rule_is_about_concern_it(
     claims: httpx.Client, rest: httpx.Client, template: dict[str, Any]
 ) -> None:
@@ -681,6 +691,7 @@ def test_only_the_ends_a_rule_is_about_concern_it(
     assert max(map(int, rest.get("/events.json").json())) == newest
 
 
+@both_databases
 def test_a_rule_does_not_see_what_is_older_than_it_unless_asked(
     claims: httpx.Client, rest: httpx.Client, template: dict[str, Any], ledger: Ledger, source: int
 ) -> None:
