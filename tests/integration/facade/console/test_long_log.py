@@ -1,4 +1,4 @@
-"""The log of a job that wrote 200,000 lines: each answer has a part of it."""
+"""The log of a job that wrote 50,000 lines: each answer has a part of it."""
 
 import html
 import re
@@ -21,7 +21,7 @@ from jobauto_prefect.ledger.records import OutputLine
 from jobauto_prefect.settings import Settings
 from tests.support.job_records import JobRecords
 
-LINES = 200_000
+LINES = 50_000
 MARKUP = 400  # bytes that a line of the page has beside its text, at most
 FRAME = 100_000  # bytes of a page without lines, at most
 NEEDLE = "needle"
