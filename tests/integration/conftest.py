@@ -19,12 +19,13 @@ from jobauto_prefect.ledger.secrets import create_key
 from jobauto_prefect.ledger.store import Ledger
 from jobauto_prefect.settings import Settings
 from tests.support import contract_check
+from tests.support.beginnings import begin_with
 from tests.support.claims import DEPLOYMENT, start_workers
 from tests.support.company_pair import CompanyPair, make_company_pair
 from tests.support.counting_proxy import counted
 from tests.support.databases import database, migrated_database, usual_kind
 from tests.support.homes import Home, InProcessHome
-from tests.support.job_records import JobRecords
+from tests.support.job_records import JobRecords, make_job_template
 from tests.support.permission_table import make_company_records
 from tests.support.ports import free_port
 from tests.support.prefect_home import PrefectHome
@@ -67,13 +68,23 @@ def migrated(request: pytest.FixtureRequest, migrate_once: Callable[[str], str])
     return kind, migrate_once(kind)
 
 
+@pytest.fixture(scope="session")
+def key_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The key of all ledgers: rows of one can be put into another."""
+    path = tmp_path_factory.mktemp("key") / "key"
+    create_key(path)
+    return path
+
+
 @pytest.fixture
-def ledger_settings(migrated: tuple[str, str], tmp_path: Path) -> Iterator[Settings]:
+def ledger_settings(
+    migrated: tuple[str, str], key_file: Path, tmp_path: Path
+) -> Iterator[Settings]:
     """Settings of an installation whose ledger is ready to be opened."""
     kind, template = migrated
     with database(kind, tmp_path, template) as url:
         settings = Settings(home=tmp_path, database_url=url, database_connect_seconds=60)
-        create_key(settings.key_path)
+        shutil.copy(key_file, settings.key_path)
         yield settings
 
 
@@ -106,7 +117,8 @@ def facade_url(facade_settings: Settings, ledger: Ledger) -> Iterator[str]:
 @pytest.fixture
 def rest(facade_url: str, ledger: Ledger) -> Iterator[httpx.Client]:
     """The REST contract, signed in as a super_admin; every answer is held to the document."""
-    with client(f"{facade_url}/api/v1", user_token(ledger)) as signed_in:
+    token = begin_with(ledger, "root", lambda: user_token(ledger))
+    with client(f"{facade_url}/api/v1", token) as signed_in:
         signed_in.event_hooks["response"].append(contract_check.check)
         yield signed_in
 
@@ -120,20 +132,24 @@ def claims(facade_url: str, ledger: Ledger) -> Iterator[httpx.Client]:
 
 
 @pytest.fixture
-def everything(rest: httpx.Client) -> dict[str, int]:
+def everything(rest: httpx.Client, ledger: Ledger) -> dict[str, int]:
     """One record of each kind that clients write: kind -> id."""
-    return make_everything(rest)
+    return begin_with(ledger, "everything", lambda: make_everything(rest))
 
 
 @pytest.fixture
 def template(rest: httpx.Client, ledger: Ledger) -> dict[str, Any]:
     """A run template that Prefect knows by a deployment."""
-    made = make_template(rest, env={"PASSWORD": SECRET, "COUNT": 4})
-    with ledger.writing(SERVICE) as session:
-        record = session.get_one(RunTemplate, made["id"])
-        record.deployment_id = DEPLOYMENT
-        record.applied_parameters = {"GREETING": "hello", "COUNT": 4, "LOUD": False}
-    return made
+
+    def make() -> dict[str, Any]:
+        made = make_template(rest, env={"PASSWORD": SECRET, "COUNT": 4})
+        with ledger.writing(SERVICE) as session:
+            record = session.get_one(RunTemplate, made["id"])
+            record.deployment_id = DEPLOYMENT
+            record.applied_parameters = {"GREETING": "hello", "COUNT": 4, "LOUD": False}
+        return made
+
+    return begin_with(ledger, "template", make)
 
 
 @pytest.fixture
@@ -177,16 +193,18 @@ def files(prepared_home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 @pytest.fixture
 def record_ids(rest: httpx.Client, ledger: Ledger) -> dict[str, int]:
     """One record of each kind, all of one company; nothing depends on any of them."""
-    return make_company_records(rest, ledger)
+    return begin_with(ledger, "records", lambda: make_company_records(rest, ledger))
 
 
 @pytest.fixture
 def jobs(rest: httpx.Client, ledger: Ledger) -> JobRecords:
     """A company with a run template, for jobs and windows of it."""
-    return JobRecords(rest, ledger)
+    ids = begin_with(ledger, "jobs", lambda: make_job_template(rest))
+    return JobRecords(ledger, *ids)
 
 
 @pytest.fixture
 def pair(facade_url: str, rest: httpx.Client, ledger: Ledger) -> CompanyPair:
     """Each of two companies has one record of each kind, and one of each is shared."""
-    return make_company_pair(facade_url, rest, ledger)
+    made = begin_with(ledger, "pair", lambda: make_company_pair(rest, ledger))
+    return CompanyPair(facade_url, ledger, rest, *made)

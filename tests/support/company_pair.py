@@ -93,7 +93,9 @@ def member_token(ledger: Ledger, login: str, memberships: Mapping[int, str]) -> 
         return issue_user_token(session, user, None)[0]
 
 
-def make_company_pair(facade_url: str, rest: httpx.Client, ledger: Ledger) -> CompanyPair:
+def make_company_pair(
+    rest: httpx.Client, ledger: Ledger
+) -> tuple[dict[str, int], dict[str, dict[str, dict[str, Any]]], dict[str, str]]:
     """Each of the two companies has one record of each kind, and one of each is shared."""
     companies = {
         slug: post(rest, "/company/", slug=slug, name=slug.title())["id"]
@@ -107,4 +109,4 @@ def make_company_pair(facade_url: str, rest: httpx.Client, ledger: Ledger) -> Co
             body = body_of(kind, f"{whose}-{kind}".replace("_", "-"), number)
             records[kind][whose] = post(rest, f"/{kind}/", **body | owner)
     tokens = {slug: editor_token(ledger, slug, company) for slug, company in companies.items()}
-    return CompanyPair(facade_url, ledger, rest, companies, records, tokens)
+    return companies, records, tokens

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from datetime import timedelta
+from http.cookiejar import Cookie
 from typing import Any
 
 import httpx
@@ -10,7 +11,8 @@ from sqlalchemy import select
 from jobauto_prefect.ledger.audit.trail import SERVICE
 from jobauto_prefect.ledger.records import CompanyUser, Job, User
 from jobauto_prefect.ledger.store import Ledger
-from tests.support.console import add_user, submit, visitor
+from tests.support.beginnings import begin_with
+from tests.support.console import add_user, cookie_name, submit, visitor
 from tests.support.definitions import PROBE
 from tests.support.records import BANK_PIN, BANK_TYPE, ok
 from tests.support.secrets import SECRET
@@ -90,13 +92,21 @@ def sign_in(
     url: str, ledger: Ledger, login: str, role: str, company: int | None = None, **more: Any
 ) -> httpx.Client:
     """Somebody of this role, who belongs to a company, signed in to the console."""
-    add_user(ledger, login, role)
-    if company is not None:
-        with ledger.writing(SERVICE) as session:
-            user = session.scalars(select(User).where(User.login == login)).one()
-            member = CompanyUser(company_id=company, user_id=user.id, role="viewer")
-            member.created_at = ledger.clock()
-            session.add(member)
+
+    def make() -> Cookie:
+        add_user(ledger, login, role)
+        if company is not None:
+            with ledger.writing(SERVICE) as session:
+                user = session.scalars(select(User).where(User.login == login)).one()
+                member = CompanyUser(company_id=company, user_id=user.id, role="viewer")
+                member.created_at = ledger.clock()
+                session.add(member)
+        with visitor(url) as browser:
+            assert submit(browser, login).status_code == 303
+            return next(iter(browser.cookies.jar))
+
+    kept = begin_with(ledger, f"{login}, {role} of {company}, signed in", make)
+    kept.name = cookie_name(url)  # which has the port
     browser = visitor(url, **more)
-    assert submit(browser, login).status_code == 303
+    browser.cookies.jar.set_cookie(kept)
     return browser

@@ -16,18 +16,22 @@ from tests.support.records import post
 HOSTILE = '<script>alert("x")</script> & Co.'
 
 
+def make_job_template(
+    rest: httpx.Client, slug: str = "acme", name: str = "Invoices"
+) -> tuple[int, int, int]:
+    """The ids of the probe, of a new company, and of its run template."""
+    found = rest.get("/app/Probe.json")
+    app = found.json()["id"] if found.is_success else post(rest, "/app/", **PROBE)["id"]
+    company = post(rest, "/company/", slug=slug, name=f"{slug} Ltd.")["id"]
+    body = {"app_id": app, "company_id": company, "name": name}
+    return app, company, post(rest, "/runtemplate/", **body)["id"]
+
+
 class JobRecords:
     """A company with a run template, and jobs of it."""
 
-    def __init__(
-        self, rest: httpx.Client, ledger: Ledger, slug: str = "acme", name: str = "Invoices"
-    ) -> None:
-        self.ledger = ledger
-        app = rest.get("/app/Probe.json")
-        self.app = app.json()["id"] if app.is_success else post(rest, "/app/", **PROBE)["id"]
-        self.company = post(rest, "/company/", slug=slug, name=f"{slug} Ltd.")["id"]
-        body = {"app_id": self.app, "company_id": self.company, "name": name}
-        self.template = post(rest, "/runtemplate/", **body)["id"]
+    def __init__(self, ledger: Ledger, app: int, company: int, template: int) -> None:
+        self.ledger, self.app, self.company, self.template = ledger, app, company, template
         self.now: datetime = ledger.clock()
 
     def job(self, **members: Any) -> int:

@@ -16,6 +16,7 @@ from jobauto_prefect.ledger.records import Job, RunTemplate, Task
 from jobauto_prefect.ledger.store import Ledger
 from jobauto_prefect.runtime.protocol import Ending, Report
 from jobauto_prefect.settings import Settings
+from tests.support.beginnings import begin_with
 from tests.support.claims import (
     DEPLOYMENT,
     claim_of,
@@ -45,10 +46,15 @@ class Timeline:
 
     def schedule(self, **members: Any) -> Record:
         """The template with a schedule; Prefect knows it by a deployment that has one, too."""
-        self.template = make_template(self.rest, **{"interv": "h", **members})
-        with self.ledger.writing(SERVICE) as session:
-            record = session.get_one(RunTemplate, self.template["id"])
-            record.deployment_id, record.applied_paused = DEPLOYMENT, False
+
+        def make() -> Record:
+            made = make_template(self.rest, **{"interv": "h", **members})
+            with self.ledger.writing(SERVICE) as session:
+                record = session.get_one(RunTemplate, made["id"])
+                record.deployment_id, record.applied_paused = DEPLOYMENT, False
+            return made
+
+        self.template = begin_with(self.ledger, f"schedule {members} at {self.now}", make)
         return self.template
 
     def change(self, **members: Any) -> None:

@@ -15,7 +15,7 @@ from jobauto_prefect.ledger.records import Job
 from jobauto_prefect.ledger.states import FAILED_JOBS, SUCCESSFUL_JOBS, JobState
 from jobauto_prefect.ledger.store import Ledger
 from tests.support.databases import both_databases
-from tests.support.job_records import JobRecords
+from tests.support.job_records import JobRecords, make_job_template
 
 pytestmark = both_databases
 
@@ -25,7 +25,7 @@ JOBS = 3000
 @pytest.fixture
 def full_ledger(rest: httpx.Client, ledger: Ledger) -> Ledger:
     """A ledger with many jobs that are over, whose statistics say so."""
-    records, now = JobRecords(rest, ledger), ledger.clock()
+    records, now = JobRecords(ledger, *make_job_template(rest)), ledger.clock()
     fields: dict[str, Any] = {
         "app_id": records.app,
         "company_id": records.company,

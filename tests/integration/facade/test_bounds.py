@@ -38,7 +38,7 @@ from tests.support.claims import granted, own_run_of, report
 from tests.support.console import PASSWORD, add_user
 from tests.support.databases import on_sqlite
 from tests.support.gateway import basic
-from tests.support.job_records import JobRecords
+from tests.support.job_records import JobRecords, make_job_template
 from tests.support.records import post
 from tests.support.servers import client, status_of_endless, user_token, worker_token
 from tests.support.waits import eventually
@@ -217,7 +217,7 @@ def test_a_page_that_asks_the_contract_takes_one_place(facade_url: str, ledger: 
 def test_who_follows_many_outputs_is_refused_more_and_does_all_else(
     rest: httpx.Client, facade_url: str, ledger: Ledger
 ) -> None:
-    job = JobRecords(rest, ledger).job(state="running")
+    job = JobRecords(ledger, *make_job_template(rest)).job(state="running")
     path = f"/job/{job}/output.json?follow=true"
     with contextlib.ExitStack() as stack:
         for _ in range(MAX_FOLLOWED):
@@ -237,7 +237,7 @@ def _is_free(rest: httpx.Client, path: str) -> bool:
 
 
 def test_long_output_comes_whole_in_both_forms(rest: httpx.Client, ledger: Ledger) -> None:
-    job, count = JobRecords(rest, ledger).job(), 12_001
+    job, count = JobRecords(ledger, *make_job_template(rest)).job(), 12_001
     at = ledger.clock() - timedelta(minutes=2)
     line = {"job_id": job, "stream": "stdout", "at": at}
     with ledger.writing(SERVICE) as session:
@@ -267,7 +267,7 @@ def entries_of(ledger: Ledger) -> list[AuditEntry]:
 
 def test_what_the_trail_keeps_of_one_change_is_bounded(rest: httpx.Client, ledger: Ledger) -> None:
     """Nobody can delete it again."""
-    records = JobRecords(rest, ledger)
+    records = JobRecords(ledger, *make_job_template(rest))
     agent = {"User-Agent": "x" * 50_000}
     for note in ("a" * 10_000, "b" * 10_000):
         rest.post(f"/runtemplate/{records.template}.json", json={"note": note}).raise_for_status()

@@ -22,7 +22,7 @@ from jobauto_prefect.settings import Settings
 from tests.support.console import PASSWORD, add_user
 from tests.support.databases import on_sqlite
 from tests.support.gateway import basic
-from tests.support.job_records import JobRecords
+from tests.support.job_records import JobRecords, make_job_template
 from tests.support.secrets import secret
 from tests.support.servers import user_token
 
@@ -91,7 +91,7 @@ def test_followed_output_ends_with_the_right_to_read_it(
     credentials = credentials_of_eva(ledger, signed_in)
     is_token = signed_in == "token"
     headers = {"Authorization": f"Bearer {credentials}"} if is_token else basic(credentials)
-    job = JobRecords(rest, ledger).job(state="running")
+    job = JobRecords(ledger, *make_job_template(rest)).job(state="running")
     path = f"{facade_url}/api/v1/job/{job}/output.json?follow=true"
     with httpx.stream("GET", path, headers=headers, timeout=20) as followed:
         assert followed.status_code == 200

@@ -6,14 +6,14 @@ import httpx
 import pytest
 
 from jobauto_prefect.ledger.store import Ledger
-from tests.support.console import add_user, submit, visitor
+from tests.support.beginnings import begin_with
 from tests.support.console_records import Records, make_records, sign_in
 
 
 @pytest.fixture
 def records(rest: httpx.Client, ledger: Ledger) -> Records:
     """What the pages show: a record of each kind."""
-    return make_records(rest, ledger)
+    return begin_with(ledger, "console", lambda: make_records(rest, ledger))
 
 
 @pytest.fixture
@@ -31,7 +31,5 @@ def viewer(facade_url: str, records: Records, ledger: Ledger) -> httpx.Client:
 @pytest.fixture
 def operator(facade_url: str, ledger: Ledger) -> Iterator[httpx.Client]:
     """Somebody who may everything, and is signed in."""
-    add_user(ledger)
-    with visitor(facade_url) as browser:
-        assert submit(browser).status_code == 303
+    with sign_in(facade_url, ledger, "eva", "super_admin") as browser:
         yield browser

@@ -14,7 +14,7 @@ from jobauto_prefect.ledger.audit.trail import SERVICE
 from jobauto_prefect.ledger.jobs.leases import add_notice
 from jobauto_prefect.ledger.store import Ledger
 from tests.support.console import add_user, links, post, submit, visitor
-from tests.support.job_records import HOSTILE, JobRecords
+from tests.support.job_records import HOSTILE, JobRecords, make_job_template
 
 PNG = b"\x89PNG\r\n\x1a\n"
 
@@ -65,7 +65,7 @@ def test_it_is_in_the_language_of_the_visitor(operator: httpx.Client, jobs: JobR
 def test_names_and_output_are_texts_and_nothing_else(
     rest: httpx.Client, ledger: Ledger, operator: httpx.Client
 ) -> None:
-    records = JobRecords(rest, ledger, "evil", HOSTILE)
+    records = JobRecords(ledger, *make_job_template(rest, "evil", HOSTILE))
     job = records.job(message=HOSTILE, command=HOSTILE, note=HOSTILE, env={"COUNT": HOSTILE})
     records.lines(job, HOSTILE, f"\x1b[31m{HOSTILE}", "\x1b]8;;javascript:alert(1)\x07link")
     records.artifact(job, "notes.md", f"# {HOSTILE}\n[x](javascript:alert(1))".encode(), "text/x")
@@ -332,7 +332,7 @@ def test_a_viewer_sees_no_button_that_would_be_refused(
 def test_another_company_s_jobs_logs_and_files_are_not_there(
     facade_url: str, ledger: Ledger, rest: httpx.Client, jobs: JobRecords
 ) -> None:
-    JobRecords(rest, ledger, "globex").add_member("gina", "admin")
+    JobRecords(ledger, *make_job_template(rest, "globex")).add_member("gina", "admin")
     job = jobs.job()
     jobs.lines(job, "private")
     artifact = jobs.artifact(job, "a.txt", b"private", "text/plain")

@@ -8,7 +8,7 @@ import httpx
 
 from jobauto_prefect.ledger.store import Ledger
 from tests.support.console import links, post, submit, visitor
-from tests.support.job_records import HOSTILE, JobRecords
+from tests.support.job_records import HOSTILE, JobRecords, make_job_template
 
 
 def _page(browser: httpx.Client, path: str) -> str:
@@ -24,7 +24,7 @@ def _listed(page: str) -> set[str]:
 def test_tasks_are_listed_with_their_company_and_narrowed(
     operator: httpx.Client, rest: httpx.Client, ledger: Ledger, jobs: JobRecords
 ) -> None:
-    globex = JobRecords(rest, ledger, "globex", HOSTILE)
+    globex = JobRecords(ledger, *make_job_template(rest, "globex", HOSTILE))
     failed = f"/console/tasks/{jobs.task()}"
     missed = f"/console/tasks/{globex.task(state='missed', message=HOSTILE)}"
     early = datetime(2026, 3, 1, 1, tzinfo=UTC)
@@ -84,7 +84,7 @@ def test_a_viewer_sees_no_button_of_a_task(
 def test_a_month_of_windows_is_counted_by_day(
     operator: httpx.Client, rest: httpx.Client, ledger: Ledger, jobs: JobRecords
 ) -> None:
-    globex = JobRecords(rest, ledger, "globex", "Statements")
+    globex = JobRecords(ledger, *make_job_template(rest, "globex", "Statements"))
     begin = datetime(2026, 3, 10, tzinfo=UTC)
     for hour in range(3):
         jobs.task(state="fulfilled", window_start=begin + timedelta(hours=hour))
@@ -125,7 +125,7 @@ def test_what_is_ahead_is_in_the_calendar(
 def test_a_member_counts_the_windows_of_their_company_alone(
     facade_url: str, ledger: Ledger, rest: httpx.Client, jobs: JobRecords
 ) -> None:
-    globex = JobRecords(rest, ledger, "globex", "Statements")
+    globex = JobRecords(ledger, *make_job_template(rest, "globex", "Statements"))
     globex.add_member("gina", "admin")
     begin = datetime(2026, 3, 10, tzinfo=UTC)
     mine, other = globex.task(window_start=begin), jobs.task(window_start=begin)

@@ -7,7 +7,7 @@ import httpx
 from jobauto_prefect.ledger.store import Ledger
 from tests.support.company_pair import editor_token
 from tests.support.databases import both_databases
-from tests.support.job_records import JobRecords
+from tests.support.job_records import JobRecords, make_job_template
 from tests.support.servers import client
 
 pytestmark = both_databases
@@ -40,7 +40,9 @@ def test_jobs_are_listed_by_several_states_by_their_end_and_by_words_of_their_me
 def test_the_total_counts_what_somebody_of_one_company_may_see(
     rest: httpx.Client, ledger: Ledger, facade_url: str
 ) -> None:
-    acme, globex = (JobRecords(rest, ledger, slug) for slug in ("acme", "globex"))
+    acme, globex = (
+        JobRecords(ledger, *make_job_template(rest, slug)) for slug in ("acme", "globex")
+    )
     gone, *_ = (acme.job() for _ in range(3))
     for state in ("failed", "succeeded", "scheduled"):
         globex.job(state=state)
@@ -65,8 +67,8 @@ def test_the_total_counts_what_somebody_of_one_company_may_see(
 def test_jobs_and_tasks_are_listed_by_a_part_of_their_run_templates_name(
     rest: httpx.Client, ledger: Ledger
 ) -> None:
-    nightly = JobRecords(rest, ledger, "acme", "Nightly 100%")
-    daily = JobRecords(rest, ledger, "globex", "Daily")
+    nightly = JobRecords(ledger, *make_job_template(rest, "acme", "Nightly 100%"))
+    daily = JobRecords(ledger, *make_job_template(rest, "globex", "Daily"))
     for collection, first, second in (
         ("jobs", nightly.job(), daily.job()),
         ("tasks", nightly.task(), daily.task()),
@@ -95,7 +97,9 @@ def test_deleting_cancels_waiting_jobs_only_where_they_alone_are_asked_for(
 
 
 def test_tasks_have_their_company_and_are_listed_by_it(rest: httpx.Client, ledger: Ledger) -> None:
-    acme, globex = (JobRecords(rest, ledger, slug) for slug in ("acme", "globex"))
+    acme, globex = (
+        JobRecords(ledger, *make_job_template(rest, slug)) for slug in ("acme", "globex")
+    )
     first, second = acme.task(), globex.task(state="missed")
 
     assert rest.get(f"/task/{second}.json").json()["company_id"] == globex.company
