@@ -34,10 +34,8 @@ class Counted:
         ]
 
 
-@contextlib.contextmanager
-def counted(api: str, home: Path) -> Iterator[Counted]:
-    """A server that passes everything on to Prefect's API at this address."""
-    calls = Counted()
+def counting_app(api: str, calls: list[str]) -> Starlette:
+    """An application that passes everything on to Prefect's API at this address."""
     # Prefect may close a kept connection in the moment it is used again: none is kept.
     upstream = httpx.AsyncClient(timeout=30, limits=httpx.Limits(max_keepalive_connections=0))
 
@@ -52,12 +50,18 @@ def counted(api: str, home: Path) -> Iterator[Counted]:
             params=request.query_params,
         )
         if answer.status_code != BUSY:
-            calls.calls.append(f"{request.method} {path}")
+            calls.append(f"{request.method} {path}")
         kind = answer.headers.get("content-type")
         return Response(answer.content, answer.status_code, media_type=kind)
 
-    app = Starlette(routes=[Route("/{path:path}", passed_on, methods=METHODS)])
-    with serving(app, Settings(home=home)) as port:
+    return Starlette(routes=[Route("/{path:path}", passed_on, methods=METHODS)])
+
+
+@contextlib.contextmanager
+def counted(api: str, home: Path) -> Iterator[Counted]:
+    """A server that passes everything on to Prefect's API at this address."""
+    calls = Counted()
+    with serving(counting_app(api, calls.calls), Settings(home=home)) as port:
         calls.url = f"http://127.0.0.1:{port}/api"
         yield calls
 

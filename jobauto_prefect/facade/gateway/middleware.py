@@ -1,6 +1,7 @@
 """The ASGI application around Prefect's: signs in, decides, passes on and records."""
 
 import asyncio
+import re
 from collections.abc import Callable, Collection, Coroutine
 from dataclasses import replace
 from typing import Any
@@ -52,7 +53,7 @@ from jobauto_prefect.facade.gateway.request import (
     read_body,
 )
 from jobauto_prefect.facade.gateway.route_lookup import find_route
-from jobauto_prefect.facade.gateway.routes import OPEN_PATHS, Route, ScopeRule
+from jobauto_prefect.facade.gateway.routes import OPEN_PATHS, Content, Route, ScopeRule
 from jobauto_prefect.facade.gateway.sign_in import SignIn, authorization_header
 from jobauto_prefect.facade.gateway.sockets import SocketGateway
 from jobauto_prefect.facade.http.body_sizes import bounded, refuse_too_large
@@ -67,6 +68,7 @@ MAX_MEMBERS_BYTES = 512 * 1024
 """Bytes of a body where members have a route: Prefect reads it in its event loop, and takes no more
 parameters."""
 
+NEW_RUNS = re.compile(r"/deployments/([0-9a-f-]{36})/create_flow_run(?:/bulk)?")
 SCHEDULED_RUNS = "/work_pools/{name}/get_scheduled_flow_runs"
 
 
@@ -148,7 +150,7 @@ class GatewayMiddleware:
             await self._prefect(inner_scope(scope, None), receive, send)
         elif self._sign_in.is_service(authorization_header(connection.headers)):
             refuse_too_large(connection.headers, self._limit)
-            await self._prefect(inner_scope(scope, self._inner), receive, send)
+            await self._forward_for_service(path, scope, receive, send)
         else:
             identity = await self._sign_in.identify_request(connection)
             refuse_too_large(connection.headers, self._limit)
@@ -232,6 +234,8 @@ class GatewayMiddleware:
                     await self._patient.forward(scope, body, receive, response.send)
             finally:
                 await recorder.record_result(response.status, response.json())
+            if route.content is Content.NEW_RUNS:
+                self._ownership.remember_created(response.json())
         else:
             hidden_fields = () if is_unrestricted(identity, route) else route.hidden_fields
             receive = replay_body(body, receive)
@@ -256,6 +260,21 @@ class GatewayMiddleware:
                 raise
         if guard.failed:
             raise PrefectFailed("Prefect failed on this; the log of its server says how")
+
+    async def _forward_for_service(
+        self, path: str, scope: Scope, receive: Receive, send: Send
+    ) -> None:
+        """Pass on a request of our own, and keep whose the flow runs are that it creates.
+
+        Its keys are those of one run template: what was created before is the same deployment's.
+        """
+        new_runs = NEW_RUNS.fullmatch(path)
+        if new_runs is None:
+            await self._prefect(inner_scope(scope, self._inner), receive, send)
+            return
+        response = ResponseRecorder(send)
+        await self._prefect(inner_scope(scope, self._inner, plain=True), receive, response.send)
+        self._ownership.remember_created(response.json(), new_runs[1])
 
     async def _forward_for_worker(
         self, route: Route, scope: Scope, receive: Receive, send: Send

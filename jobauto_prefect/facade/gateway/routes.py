@@ -29,6 +29,7 @@ class ScopeRule(StrEnum):
     LOGS = "logs"  #: the filter names flow runs or task runs
     RUN_IDS = "flow run ids"  #: the body's `flow_run_ids`
     LISTED_RUNS = "listed runs"  #: the filter of what is changed names flow runs
+    RUN_STATES = "run states"  #: one of two states for flow runs that the filter names
     LISTED_DEPLOYMENTS = "listed deployments"
     POOL = "pool"  #: the path names a work pool
     QUEUE = "work queue"  #: the path names one, which is of a work pool
@@ -168,8 +169,8 @@ FLOW_RUNS = (
         allowed_fields=BULK_FIELDS,
     ),
     Route(
-        "POST", "/flow_runs/bulk_set_state", CHANGES, R.LISTED_RUNS, None, A.UPDATE, STATE_FIELDS,
-        content=C.STATE,
+        "POST", "/flow_runs/bulk_set_state", CHANGES, R.LISTED_RUNS, R.RUN_STATES, A.UPDATE,
+        STATE_FIELDS, content=C.STATE,
     ),
     Route(
         "POST", "/flow_runs/{id}/set_state", CHANGES, R.FLOW_RUN, R.FLOW_RUN, A.UPDATE,

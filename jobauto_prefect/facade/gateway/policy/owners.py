@@ -218,6 +218,21 @@ class Ownership:
             if run.get("deployment_id"):
                 self._deployments.remember(run["id"], run["deployment_id"])
 
+    def remember_created(self, created: Any, deployment_id: str | None = None) -> None:
+        """Cache the deployments of the flow runs in a response to who created them.
+
+        That to many at once names no deployment: theirs is `deployment_id`, which has to be sure.
+        Where one of them was not created, Prefect may have none of them.
+        """
+        if not isinstance(created, dict):
+            return
+        if created.get("id") and created.get("deployment_id"):
+            self._deployments.remember(created["id"], created["deployment_id"])
+        results = created.get("results") or []
+        if deployment_id and all(result["status"] == "CREATED" for result in results):
+            for result in results:
+                self._deployments.remember(result["flow_run_id"], deployment_id)
+
     async def fetch(self, path: str) -> dict[str, Any]:
         """Fetch the object at a path; empty where there is none."""
         try:

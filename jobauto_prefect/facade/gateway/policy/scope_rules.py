@@ -23,6 +23,10 @@ RUN_FILTERS = ("flow_runs", "task_runs")
 DEPLOYMENT_FILTERS = ("deployments", "work_pools")
 """Filters that look for flows by their runs, and by their deployments."""
 
+STATES_KEYS = frozenset({"flow_runs", "state", "limit"})
+STATES_TOGETHER = frozenset({"RUNNING", "COMPLETED"})
+"""What a worker sends to give some of its flow runs one state, and which."""
+
 MAX_VALUES_BYTES = 64 * 1024
 """Bytes of values that are checked against a schema."""
 
@@ -147,6 +151,29 @@ async def _listed_runs(scoped: ScopedRequest) -> Decision:
         raise Forbidden("name the flow runs that this is for (flow_runs.id.any_)")
     visible = await scoped.visible_runs(run_ids)
     return Decision(narrow_filter(scoped.request.body, "flow_runs", "id", visible))
+
+
+async def _run_states(scoped: ScopedRequest) -> Decision:
+    """Allow two states for flow runs that are named, if all of them are of the scope."""
+    body = require_object(scoped.request.body)
+    run_ids = requested_ids(body, "flow_runs", "id")
+    kind = require_object(body.get("state")).get("type")
+    if not run_ids or body.keys() != STATES_KEYS or kind not in STATES_TOGETHER:
+        raise _not_together()
+    named = body["flow_runs"]
+    if named.keys() != {"id"} or named["id"].keys() != {"any_"}:
+        raise _not_together()
+    if await scoped.visible_runs(run_ids) != set(run_ids):
+        message = "not all of them are flow runs of this token's work pools"
+        raise InvalidInput([Fault("/flow_runs/id/any_", "scope", message)])
+    return Decision(body)
+
+
+def _not_together() -> Forbidden:
+    return Forbidden(
+        "a worker's token gives flow runs that it names (flow_runs.id.any_, and no other filter)"
+        f" the state {' or '.join(sorted(STATES_TOGETHER))}, with a limit, and not by force"
+    )
 
 
 async def _listed_deployments(scoped: ScopedRequest) -> Decision:
@@ -287,6 +314,7 @@ RULES: Mapping[ScopeRule, RuleFunction] = {
     ScopeRule.LOGS: _logs,
     ScopeRule.RUN_IDS: _run_ids,
     ScopeRule.LISTED_RUNS: _listed_runs,
+    ScopeRule.RUN_STATES: _run_states,
     ScopeRule.LISTED_DEPLOYMENTS: _listed_deployments,
     ScopeRule.POOL: _pool,
     ScopeRule.QUEUE: _queue,

@@ -201,6 +201,8 @@ def _expected_of_worker(cell: Cell) -> str | int:
         return PASSES
     if rule in (ScopeRule.POOL_BODY, ScopeRule.LOG_LINES):
         return 403
+    if rule is ScopeRule.RUN_STATES:
+        return 400
     own = ABOUT_A_COMPANY | OF_A_POOL | {ScopeRule.FLOW, ScopeRule.ARTIFACT_BODY}
     return 404 if rule in own else PASSES
 
@@ -210,7 +212,10 @@ def request_of(cell: Cell, world: World) -> dict[str, Any]:
     path, passes = cell.route.path, expected(cell) == PASSES
     wide = passes and cell.route.member_rule is None and cell.who in PEOPLE
     run = world.runs[cell.company]
-    if cell.route.method == "DELETE" and path == "/flow_runs/{id}" and passes:
+    if passes and (
+        (cell.route.method == "DELETE" and path == "/flow_runs/{id}")
+        or (cell.who == "worker" and cell.route.worker_rule is ScopeRule.RUN_STATES)
+    ):
         run = world.gate.run(cell.company)
     ids = {
         "deployments": _deployment(cell, world, passes),
@@ -274,6 +279,8 @@ def throwaway(gate: Gateway, company: str) -> str:
 
 def _body(cell: Cell, world: World, run: str, wide: bool) -> Any:
     path, named = cell.route.path, {"any_": [run]}
+    if cell.who in POOLS and cell.route.worker_rule is ScopeRule.RUN_STATES:
+        return {"flow_runs": {"id": named}, "state": {"type": "RUNNING"}, "limit": 1}
     if wide and "bulk" in path:
         return {"flows": {"id": {"any_": [str(uuid4())]}}}
     bodies: dict[str, Any] = {
