@@ -329,7 +329,7 @@ def _content(response: httpx.Response, url: str) -> Any:
 
 def _error(response: httpx.Response, method: str, path: str) -> JobautoError:
     status, what = response.status_code, f"Prefect refused {method} {path}"
-    if status == 404:
+    if status in (404, 405):
         return NotFound(f"Prefect has nothing at {path}")
     if status == 401:
         return Unauthorized(f"{what}: set PREFECT_API_AUTH_STRING to a login that is allowed")

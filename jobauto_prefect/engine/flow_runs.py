@@ -137,20 +137,57 @@ async def propose(
     Raises:
         NotFound: the flow run is gone.
     """
-    details: dict[str, Any] = {"transition_id": str(transition_id or uuid4())}
+    proposed = _proposed(state, message, transition_id or uuid4())
     if at is not None:
-        details["scheduled_time"] = at.isoformat()
-    proposed = {"type": state, "message": message or None, "state_details": details}
+        proposed["state_details"]["scheduled_time"] = at.isoformat()
     body = {"state": proposed, "force": force}
     answer = await api.post(f"/flow_runs/{flow_run_id}/set_state", body)
+    return _proposal(answer, proposed)
+
+
+def _proposed(state: str, message: str, transition_id: UUID) -> dict[str, Any]:
+    details = {"transition_id": str(transition_id)}
+    return {"type": state, "message": message or None, "state_details": details}
+
+
+def _proposal(answer: Mapping[str, Any], proposed: Mapping[str, Any]) -> Proposal:
+    """Read Prefect's answer; what had been accepted, and the answer got lost, is accepted."""
     present, why = answer.get("state") or {}, answer.get("details") or {}
     verdict = Verdict(answer["status"])
     last_transition = (present.get("state_details") or {}).get("transition_id")
-    if verdict is Verdict.REJECT and last_transition == details["transition_id"]:
-        verdict = Verdict.ACCEPT  # it had been accepted, and the answer got lost
+    if verdict is Verdict.REJECT and last_transition == proposed["state_details"]["transition_id"]:
+        verdict = Verdict.ACCEPT
     return Proposal(
         verdict, present.get("type", ""), why.get("reason") or "", why.get("delay_seconds") or 0
     )
+
+
+async def propose_together(
+    api: PrefectApi, flow_run_ids: Sequence[UUID], state: str, message: str, transition_id: UUID
+) -> dict[UUID, Proposal]:
+    """Ask Prefect to give flow runs one state with one call; return what is decided, by run.
+
+    Who is missing there is proposed alone, with the same `transition_id`: the run is gone, or it
+    is too early, or Prefect failed at it and may have taken the state all the same.
+
+    Raises:
+        Forbidden, NotFound: there is no such call here.
+        Conflict: the gateway refuses one of them, and then all.
+    """
+    if not flow_run_ids:
+        return {}
+    proposed = _proposed(state, message, transition_id)
+    named = {"id": {"any_": [str(flow_run_id) for flow_run_id in flow_run_ids]}}
+    body = {"flow_runs": named, "state": proposed, "limit": len(flow_run_ids)}
+    answer = await api.post("/flow_runs/bulk_set_state", body)
+    proposals = {
+        UUID(result["flow_run_id"]): _proposal(result, proposed) for result in answer["results"]
+    }
+    return {
+        flow_run_id: proposal
+        for flow_run_id, proposal in proposals.items()
+        if proposal.state and proposal.verdict is not Verdict.WAIT
+    }
 
 
 async def set_state(
@@ -162,6 +199,30 @@ async def set_state(
     its message. Where it would try a failed run again by itself (`empirical_policy`), the
     run fails all the same: attempts are the run template's, and no worker would start that one.
     """
+    try:
+        answer = await propose(
+            api,
+            flow_run_id,
+            run_status.state,
+            run_status.message,
+            at=run_status.at,
+            transition_id=run_status.transition_id,
+            force=force,
+        )
+        await insist(api, flow_run_id, run_status, answer)
+    except NotFound:
+        return False
+    return True
+
+
+async def insist(
+    api: PrefectApi, flow_run_id: UUID, run_status: RunStatus, answer: Proposal
+) -> None:
+    """Bring a flow run to its end where Prefect took the proposed state otherwise.
+
+    Raises:
+        NotFound: the flow run is gone.
+    """
     propose_state = functools.partial(
         propose,
         api,
@@ -169,15 +230,10 @@ async def set_state(
         message=run_status.message,
         transition_id=run_status.transition_id,
     )
-    try:
-        answer = await propose_state(state=run_status.state, at=run_status.at, force=force)
-        if not answer.accepted and answer.state == "CANCELLING":
-            await propose_state(state=PrefectState.CANCELLED)
-        elif answer.state == PrefectState.SCHEDULED and run_status.state == PrefectState.FAILED:
-            await propose_state(state=run_status.state, force=True)
-    except NotFound:
-        return False
-    return True
+    if not answer.accepted and answer.state == "CANCELLING":
+        await propose_state(state=PrefectState.CANCELLED)
+    elif answer.state == PrefectState.SCHEDULED and run_status.state == PrefectState.FAILED:
+        await propose_state(state=run_status.state, force=True)
 
 
 async def cancel_run(api: PrefectApi, flow_run_id: UUID, message: str = "") -> bool:
@@ -232,7 +288,9 @@ async def show_status(
 
     False: the run is gone. `force`: whatever it shows now.
     """
-    if not await set_state(api, flow_run_id, run_status, force=force):
+    if await _is_completed(api, flow_run_id, run_status):
+        pass  # told by its worker, with others and a transition id of theirs: it counts once
+    elif not await set_state(api, flow_run_id, run_status, force=force):
         return False
     await _show_metadata(api, flow_run_id, run_status)
     of_run = {"artifacts": {"flow_run_id": {"any_": [str(flow_run_id)]}}}
@@ -241,6 +299,12 @@ async def show_status(
     if all(page["description"] != run_status.message for page in pages):
         await add_page(api, flow_run_id, run_status)
     return True
+
+
+async def _is_completed(api: PrefectApi, flow_run_id: UUID, run_status: RunStatus) -> bool:
+    if run_status.state is not PrefectState.COMPLETED:
+        return False
+    return (await read_states(api, [flow_run_id])).get(flow_run_id) == PrefectState.COMPLETED
 
 
 async def _show_metadata(api: PrefectApi, flow_run_id: UUID, run_status: RunStatus) -> None:

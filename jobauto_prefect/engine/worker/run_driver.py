@@ -23,7 +23,6 @@ from jobauto_prefect.engine.worker.state_reporter import (
     RunMetadata,
     StateReporter,
     appearance_at_start,
-    propose_running,
 )
 from jobauto_prefect.errors import (
     Conflict,
@@ -226,7 +225,7 @@ class RunDriver:
         if not run.announced:
             looks = RunAppearance(run.name, run.tags)
             self._reporter.show_start(run.id, looks, appearance_at_start(looks, run.labels, launch))
-        running = asyncio.create_task(propose_running(self._api, run.id))
+        running = asyncio.create_task(self._reporter.propose_running(run.id))
         try:
             await asyncio.wait({running}, timeout=RUNNING_SECONDS)
             if running.done():

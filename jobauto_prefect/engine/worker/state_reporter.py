@@ -1,28 +1,34 @@
 """The state reporter: shows job states in Prefect, however long Prefect is away."""
 
 import asyncio
+import contextlib
 import logging
 from collections import deque
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 from uuid import UUID, uuid4
 
-from jobauto_prefect.engine.api import PrefectApi
+from jobauto_prefect.engine.api import LIMITS, PrefectApi
+from jobauto_prefect.engine.batches import Batches
 from jobauto_prefect.engine.flow_runs import (
     Proposal,
     Verdict,
     add_labels,
     add_page,
     change_appearance,
+    insist,
     name_run,
     propose,
+    propose_together,
+    read_states,
     set_state,
 )
-from jobauto_prefect.errors import JobautoError, NotFound
+from jobauto_prefect.errors import Forbidden, JobautoError, NotFound, Unavailable
 from jobauto_prefect.jobs.appearance import RunAppearance, is_window_name
 from jobauto_prefect.retries import retry_until_available
-from jobauto_prefect.runtime.protocol import Launch, RunStatus
+from jobauto_prefect.runtime.protocol import Launch, PrefectState, RunStatus
 
 logger = logging.getLogger(__name__)
 
@@ -32,19 +38,121 @@ PLAIN_SUCCESS = {"jobauto.exit_code": 0, "jobauto.severity": "success"}.items()
 """What the labels of nearly all runs would say."""
 
 
-async def propose_running(api: PrefectApi, flow_run_id: UUID) -> Proposal | None:
-    """Propose Running until Prefect decides, however long that takes; None: the run is gone."""
-    transition_id = uuid4()
-    while True:
-        try:
-            answer = await retry_until_available(
-                propose, api, flow_run_id, "RUNNING", transition_id=transition_id
+FRESH_SECONDS = 5.0
+"""An end that waits longer goes alone, by its own transition id, which is everybody's who may tell
+it: the reconciler begins to after 10 s."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Waiting:
+    """A proposal that waits to go with others; `transition_id` is its own, for when it is alone."""
+
+    flow_run_id: UUID
+    transition_id: UUID
+    since: float
+
+
+@dataclass(frozen=True, slots=True)
+class _Proposed:
+    """What Prefect answered to a proposed state; None: it has to be asked alone, by the same id."""
+
+    answer: Proposal | None
+    transition_id: UUID
+
+
+class StateProposals:
+    """Proposes states until Prefect decides, however long that takes.
+
+    What waits while a call for the same state is under way goes with the next one. All that go
+    together have one transition id: whoever asks for one of them alone afterwards has to repeat
+    it, or a state that was taken is taken again.
+    """
+
+    def __init__(self, api: PrefectApi) -> None:
+        self._api = api
+        self._batches = Batches(LIMITS.max_connections or 1)
+        self._goes_together = True
+
+    async def propose(
+        self, flow_run_id: UUID, state: str, message: str = "", transition_id: UUID | None = None
+    ) -> Proposal:
+        """Propose a state; `transition_id` is that of a proposal that is alone.
+
+        Raises:
+            NotFound: the flow run is gone.
+        """
+        own_id = transition_id or uuid4()
+        proposed = _Proposed(None, own_id)
+        if self._goes_together:
+            proposed = await self._batches.join(
+                (state, message),
+                _Waiting(flow_run_id, own_id, asyncio.get_running_loop().time()),
+                partial(self._propose_all, state, message),
             )
-        except NotFound:
-            return None
-        if answer.verdict is not Verdict.WAIT:
-            return answer
-        await asyncio.sleep(answer.wait_seconds)  # the clocks differ
+        while (answer := proposed.answer) is None or answer.verdict is Verdict.WAIT:
+            await asyncio.sleep(answer.wait_seconds if answer else 0)  # the clocks differ
+            proposed = await self._propose(state, message, flow_run_id, proposed.transition_id)
+        return answer
+
+    async def _propose_all(
+        self, state: str, message: str, waiting: Sequence[_Waiting]
+    ) -> list[_Proposed]:
+        if len(waiting) == 1:
+            alone = waiting[0]
+            return [await self._propose(state, message, alone.flow_run_id, alone.transition_id)]
+        since, transition_id = asyncio.get_running_loop().time() - FRESH_SECONDS, uuid4()
+        together = [
+            each.flow_run_id
+            for each in waiting
+            if each.since > since or state != PrefectState.COMPLETED
+        ]
+        decided: Mapping[UUID, Proposal] = {}
+        try:
+            decided = await self._propose_together(state, message, together, transition_id)
+        except (Forbidden, NotFound) as error:
+            logger.info("states go to Prefect one by one: %s", error)
+            self._goes_together = False  # an older gateway, or none of these routes
+        except JobautoError as error:
+            logger.info("flow runs become %s one by one: %s", state, error)
+        return [
+            _Proposed(
+                decided.get(each.flow_run_id),
+                transition_id if each.flow_run_id in together else each.transition_id,
+            )
+            for each in waiting
+        ]
+
+    async def _propose_together(
+        self, state: str, message: str, runs: Sequence[UUID], transition_id: UUID
+    ) -> dict[UUID, Proposal]:
+        """Make the same call until there is an answer: what was lost may have been taken.
+
+        What others have told meanwhile, by an id of their own, is not told again.
+        """
+        ask = partial(propose_together, self._api, state=state, message=message)
+        ended: dict[UUID, Proposal] = {}
+
+        async def ask_again() -> dict[UUID, Proposal]:
+            if state == PrefectState.COMPLETED:
+                shown = await read_states(self._api, runs)
+                completed = [run for run in runs if shown.get(run) == state]
+                ended.update(dict.fromkeys(completed, Proposal(Verdict.ACCEPT, state)))
+            others = [run for run in runs if run not in ended]
+            return ended | await ask(others, transition_id=transition_id)
+
+        try:
+            return await ask(runs, transition_id=transition_id)
+        except Unavailable as error:
+            logger.debug("what of %d flow runs is %s is unknown: %s", len(runs), state, error)
+        return await retry_until_available(ask_again)
+
+    async def _propose(
+        self, state: str, message: str, flow_run_id: UUID, transition_id: UUID
+    ) -> _Proposed:
+        answer = await retry_until_available(
+            propose, self._api, flow_run_id, state, message, transition_id=transition_id
+        )
+        return _Proposed(answer, transition_id)
 
 
 async def _at_once() -> None:
@@ -103,6 +211,7 @@ class StateReporter:
 
     def __init__(self, api: PrefectApi, calm: Callable[[], Awaitable[None]] = _at_once) -> None:
         self._api = api
+        self._proposals = StateProposals(api)
         self._calm = calm
         self._background: set[asyncio.Task[None]] = set()
         self._waiting: deque[MetadataChange] = deque(maxlen=MOST_WAITING)
@@ -110,8 +219,25 @@ class StateReporter:
 
     async def report(self, flow_run_id: UUID, run_status: RunStatus, borne: RunMetadata) -> None:
         """Report the state, until Prefect has it; the rest soon."""
-        await retry_until_available(set_state, self._api, flow_run_id, run_status)
+        if run_status.state is PrefectState.COMPLETED:
+            await self._report_completed(flow_run_id, run_status)
+        else:
+            await retry_until_available(set_state, self._api, flow_run_id, run_status)
         self.attach_metadata(flow_run_id, run_status, borne)
+
+    async def propose_running(self, flow_run_id: UUID) -> Proposal | None:
+        """Propose Running until Prefect decides; None: the run is gone."""
+        try:
+            return await self._proposals.propose(flow_run_id, "RUNNING")
+        except NotFound:
+            return None
+
+    async def _report_completed(self, flow_run_id: UUID, run_status: RunStatus) -> None:
+        with contextlib.suppress(NotFound):
+            answer = await self._proposals.propose(
+                flow_run_id, run_status.state, run_status.message, run_status.transition_id
+            )
+            await retry_until_available(insist, self._api, flow_run_id, run_status, answer)
 
     def attach_metadata(self, flow_run_id: UUID, run_status: RunStatus, borne: RunMetadata) -> None:
         """Change the run to look as its status says, and add its page, soon."""

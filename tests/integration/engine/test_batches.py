@@ -1,27 +1,40 @@
-"""Flow runs that are created together: a real ledger, and a real Prefect on either database."""
+"""What goes to Prefect together, new flow runs and states: a real one, on either database."""
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Callable, Iterator
+import time
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from datetime import UTC, datetime, timedelta
 from typing import Any
 from urllib.parse import urlsplit
-from uuid import UUID
+from uuid import UUID, uuid4, uuid5
 
+import httpx
+import psycopg
 import pytest
 from sqlalchemy import make_url
 
 from jobauto_prefect.engine.api import PrefectApi
 from jobauto_prefect.engine.batches import MOST_TOGETHER
 from jobauto_prefect.engine.context import EngineContext
-from jobauto_prefect.engine.flow_runs import NewRun, create_runs
+from jobauto_prefect.engine.flow_runs import (
+    NewRun,
+    create_run,
+    create_runs,
+    propose,
+    show_status,
+)
 from jobauto_prefect.engine.outbox_worker import OutboxWorker
 from jobauto_prefect.engine.prefect_server.process import prefect_command, wait_ready
+from jobauto_prefect.engine.worker.state_reporter import RunMetadata, StateReporter
 from jobauto_prefect.errors import JobautoError
 from jobauto_prefect.ledger.audit.trail import SERVICE
 from jobauto_prefect.ledger.jobs.attempts import new_job
 from jobauto_prefect.ledger.outbox import WRITER_SPAN, OutboxKind, enqueue
 from jobauto_prefect.ledger.records import Job, OutboxMessage, RunTemplate
 from jobauto_prefect.ledger.store import Ledger
+from jobauto_prefect.runtime.protocol import PrefectState, RunStatus
 from jobauto_prefect.settings import Settings
 from tests.support.breakable import LossyRelay
 from tests.support.databases import database
@@ -30,10 +43,17 @@ from tests.support.prefect_server import SERVICES, STARTS_WITHIN
 from tests.support.processes import clean_environment, running
 from tests.support.records import make_template, own_name
 from tests.support.servers import client, facade, user_token
-from tests.support.waits import until
+from tests.support.waits import PATIENCE, until
 
 SINGLE, BULK = "/create_flow_run", "/create_flow_run/bulk"
+SET, SET_ALL = "/set_state", "/bulk_set_state"
 COUNT = 7  # jobs that wait while a call is under way
+WAITING_FOR_LOCKS = """
+    SELECT 1 FROM pg_stat_activity
+    WHERE wait_event_type = 'Lock' AND datname = current_database()
+"""
+DATABASES: dict[str, str] = {}
+"""Prefect's address -> its database."""
 
 
 @pytest.fixture(scope="module")
@@ -49,6 +69,7 @@ def prefect_on_postgresql(tmp_path_factory: pytest.TempPathFactory) -> Iterator[
         environment |= SERVICES | {"PREFECT_SERVER_DATABASE_CONNECTION_URL": connection}
         with running(argv, environment, home / "server.log"):
             asyncio.run(wait_ready(url, STARTS_WITHIN))
+            DATABASES[url] = name
             yield url
 
 
@@ -228,3 +249,245 @@ def _noting(write: Callable[..., Any], transactions: list[object]) -> Callable[.
         return await write(context, work, *args, **named)
 
     return noted
+
+
+class Runs:
+    """Flow runs in a Prefect that is reached through a relay, and who gives them their states."""
+
+    def __init__(
+        self, api: PrefectApi, direct: PrefectApi, relay: LossyRelay, deployment: UUID
+    ) -> None:
+        self.api, self.direct, self.relay, self._deployment = api, direct, relay, deployment
+        self.reporter = StateReporter(api)
+
+    async def new(self, count: int, due: datetime | None = None) -> list[UUID]:
+        """Flow runs that are due."""
+        due = due or datetime.now(UTC)
+        made = [NewRun(f"run {number}", due, {}) for number in range(count)]
+        return [await create_run(self.api, self._deployment, run) for run in made]
+
+    async def together(
+        self, runs: list[UUID], tell: Callable[[UUID], Coroutine[Any, Any, Any]]
+    ) -> list[Any]:
+        """Tell of one run, and while that call is held of all others; what came of each."""
+        self.relay.hold(SET)
+        before = self.relay.count(SET)
+        first = asyncio.create_task(tell(runs[0]))
+        await until(lambda: self.relay.count(SET) > before)
+        others = [asyncio.create_task(tell(run)) for run in runs[1:]]
+        await asyncio.sleep(0.1)
+        self.relay.go_on()
+        return await asyncio.gather(first, *others)
+
+    async def running(self, count: int) -> list[UUID]:
+        """Flow runs that are Running."""
+        runs = await self.new(count)
+        for run in runs:
+            assert (await propose(self.api, run, "RUNNING")).accepted
+        self.relay.calls.clear()
+        return runs
+
+    def end(self, run: UUID, message: str = "exit code 0: success") -> Coroutine[Any, Any, None]:
+        """Report that the job of a run has succeeded."""
+        status = RunStatus(
+            state=PrefectState.COMPLETED, message=message, transition_id=uuid5(run, "end")
+        )
+        return self.reporter.report(run, status, RunMetadata({}))
+
+    async def history(self, run: UUID) -> list[str]:
+        """The types of the states a run was in."""
+        states = await self.api.get(f"/flow_run_states/?flow_run_id={run}")
+        return [state["type"] for state in sorted(states, key=lambda state: state["timestamp"])]
+
+    async def completed_events(self, runs: list[UUID]) -> dict[UUID, int]:
+        """Run -> how many events say that it is completed, once all that were sent are kept."""
+        last = f"tests.{uuid4()}"
+        sent = {"event": last, "resource": {"prefect.resource.id": last}, "id": str(uuid4())}
+        sent |= {"occurred": datetime.now(UTC).isoformat()}
+        await self.api.post("/events", [sent])
+        async with asyncio.timeout(PATIENCE):
+            while not await self._events(last, [last]):  # noqa: ASYNC110 - Prefect is asked
+                await asyncio.sleep(0.2)
+        ids = [f"prefect.flow-run.{run}" for run in runs]
+        found = Counter(await self._events("prefect.flow-run.Completed", ids))
+        return {run: found[f"prefect.flow-run.{run}"] for run in runs}
+
+    async def _events(self, name: str, ids: list[str]) -> list[str]:
+        wanted = {"event": {"name": [name]}, "resource": {"id": ids}}
+        answer = await self.direct.post("/events/filter", {"filter": wanted, "limit": 50})
+        return [event["resource"]["prefect.resource.id"] for event in answer["events"]]
+
+
+@pytest.fixture
+async def runs(prefect_url: str) -> AsyncIterator[Runs]:
+    """A deployment of the test's own; what is lost or held goes through the relay."""
+    with LossyRelay(urlsplit(prefect_url).port or 0) as relay:
+        async with (
+            PrefectApi(f"http://127.0.0.1:{relay.port}/api") as api,
+            PrefectApi(prefect_url) as direct,
+        ):
+            flow = await api.post("/flows/", {"name": own_name("flow")})
+            body = {"name": "states", "flow_id": flow["id"]}
+            deployment = await api.post("/deployments/", body)
+            yield Runs(api, direct, relay, UUID(deployment["id"]))
+
+
+async def test_states_that_wait_go_together_and_each_has_its_answer(runs: Runs) -> None:
+    made = await runs.new(COUNT)
+    answers = await runs.together(made, runs.reporter.propose_running)
+    assert [answer.accepted for answer in answers] == [True] * COUNT
+    assert runs.relay.count(SET_ALL) == 1
+    await runs.together(made, runs.end)
+    assert runs.relay.count(SET_ALL) == 2
+    for run in made:
+        assert await runs.history(run) == ["SCHEDULED", "RUNNING", "COMPLETED"]
+    assert set((await runs.completed_events(made)).values()) == {1}
+
+
+async def test_ends_of_different_messages_do_not_go_together(runs: Runs) -> None:
+    made = await runs.running(5)
+    messages = {run: f"exit code {number % 2}" for number, run in enumerate(made)}
+    await runs.together(made, lambda run: runs.end(run, messages[run]))
+    for run, message in messages.items():
+        shown = await runs.api.get(f"/flow_runs/{run}")
+        assert (shown["state_type"], shown["state"]["message"]) == ("COMPLETED", message)
+
+
+@pytest.mark.parametrize("times", [1, 3])
+async def test_a_lost_answer_gives_no_state_twice(runs: Runs, times: int) -> None:
+    made = await runs.new(COUNT)
+    runs.relay.lose(SET_ALL, times)
+    answers = await runs.together(made, runs.reporter.propose_running)
+    assert [answer.accepted for answer in answers] == [True] * COUNT
+    runs.relay.lose(SET_ALL, times)
+    await runs.together(made, runs.end)
+    assert runs.relay.lost > times
+    for run in made:
+        assert await runs.history(run) == ["SCHEDULED", "RUNNING", "COMPLETED"]
+    assert set((await runs.completed_events(made)).values()) == {1}
+
+
+async def told_by_others(runs: Runs, ended: list[UUID]) -> None:
+    """The reconciler shows the same ends, by transition ids of its own."""
+    for run in ended:
+        status = RunStatus(state=PrefectState.COMPLETED, message="exit code 0: success")
+        await show_status(runs.direct, run, status)
+
+
+async def test_an_end_whose_answer_is_lost_is_not_told_again_by_others(runs: Runs) -> None:
+    made = await runs.running(COUNT)
+    runs.relay.lose(SET_ALL, 10**6)
+    ending = asyncio.create_task(runs.together(made, runs.end))
+    await until(lambda: runs.relay.lost)
+    await told_by_others(runs, made)
+    await ending
+    assert set((await runs.completed_events(made)).values()) == {1}
+
+
+async def test_an_end_that_others_told_while_prefect_was_away_is_not_told_again(
+    runs: Runs,
+) -> None:
+    made = await runs.running(COUNT)
+    runs.relay.hold(SET)
+    ends = [asyncio.create_task(runs.end(run)) for run in made[:1]]
+    await until(lambda: runs.relay.count(SET))
+    ends += [asyncio.create_task(runs.end(run)) for run in made[1:]]
+    await asyncio.sleep(0.1)
+    runs.relay.go_on()
+    runs.relay.hold(SET_ALL)
+    await until(lambda: runs.relay.count(SET_ALL))
+    runs.relay.cut()
+    runs.relay.go_on()
+    await told_by_others(runs, made)
+    runs.relay.mend()
+    await asyncio.gather(*ends)
+    assert set((await runs.completed_events(made)).values()) == {1}
+
+
+async def test_a_run_that_is_gone_keeps_no_other_from_its_state(runs: Runs) -> None:
+    made = await runs.new(4)
+    await runs.api.delete(f"/flow_runs/{made[2]}")
+    answers = await runs.together(made, runs.reporter.propose_running)
+    assert [answer is None for answer in answers] == [False, False, True, False]
+    await runs.together(made, runs.end)
+    for run in (made[0], made[1], made[3]):
+        assert await runs.history(run) == ["SCHEDULED", "RUNNING", "COMPLETED"]
+
+
+async def test_a_run_that_is_cancelled_meanwhile_does_not_start_and_ends_as_cancelled(
+    runs: Runs,
+) -> None:
+    made = await runs.running(4)
+    await propose(runs.api, made[2], "CANCELLING")
+    answers = await runs.together(made, runs.reporter.propose_running)
+    assert [answer.state for answer in answers] == ["RUNNING", "RUNNING", "CANCELLING", "RUNNING"]
+    assert not answers[2].accepted
+    await runs.together(made, runs.end)
+    shown = [(await runs.api.get(f"/flow_runs/{run}"))["state"] for run in made]
+    assert [state["type"] for state in shown] == ["COMPLETED"] * 2 + ["CANCELLED", "COMPLETED"]
+    assert shown[2]["message"] == "exit code 0: success"
+
+
+async def test_a_run_that_is_too_early_waits_by_itself(runs: Runs) -> None:
+    early = await runs.new(1, datetime.now(UTC) + timedelta(seconds=8))
+    made = await runs.new(3)
+    began = time.monotonic()
+    waiting = asyncio.create_task(runs.together([*made, *early], runs.reporter.propose_running))
+    await until(lambda: runs.relay.count(SET_ALL))
+    others = await runs.new(1)
+    assert (await runs.reporter.propose_running(others[0])).accepted  # type: ignore[union-attr]
+    assert [answer.accepted for answer in await waiting] == [True] * 4
+    assert time.monotonic() - began > 1
+    assert await runs.history(early[0]) == ["SCHEDULED", "RUNNING"]
+
+
+@pytest.mark.parametrize("prefect_url", ["postgresql"], indirect=True)
+async def test_a_run_that_prefect_fails_at_keeps_no_other_from_its_state(
+    runs: Runs, prefect_url: str
+) -> None:
+    """It is deleted while Prefect gives the state to one after the other, the highest id first."""
+    made = await runs.running(5)
+    gone = min(made[1:])
+    others = [run for run in made if run != gone]
+    locked = [run for run in others if run != made[0]]
+    url = DATABASES[prefect_url]
+    with psycopg.connect(url) as locking, psycopg.connect(url, autocommit=True) as looking:
+        locking.execute("SELECT 1 FROM flow_run WHERE id = ANY(%s) FOR UPDATE", (locked,))
+        ending = asyncio.create_task(runs.together(made, runs.end))
+        await until(lambda: looking.execute(WAITING_FOR_LOCKS).fetchone())
+        await runs.direct.delete(f"/flow_runs/{gone}")
+    await ending
+    assert runs.relay.count(f"/flow_runs/{gone}/set_state") == 1
+    for run in others:
+        assert await runs.history(run) == ["SCHEDULED", "RUNNING", "COMPLETED"]
+    assert set((await runs.completed_events(others)).values()) == {1}
+
+
+class OlderGateway(httpx.AsyncHTTPTransport):
+    """The ordinary transport; calls for many at once are refused."""
+
+    def __init__(self, status: int) -> None:
+        super().__init__()
+        self._status = status
+        self.refused = 0
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        if request.url.path.endswith(SET_ALL):
+            self.refused += 1
+            return httpx.Response(self._status, json={"detail": "not here"})
+        return await super().handle_async_request(request)
+
+
+@pytest.mark.parametrize("status", [403, 404, 405])
+async def test_who_refuses_calls_for_many_at_once_is_told_one_by_one_from_then_on(
+    runs: Runs, status: int
+) -> None:
+    made, transport = await runs.new(5), OlderGateway(status)
+    async with PrefectApi(runs.api.url, transport=transport) as api:
+        reporter = StateReporter(api)
+        answers = await runs.together(made, reporter.propose_running)
+        assert [answer.accepted for answer in answers] == [True] * 5
+        runs.reporter = reporter
+        await runs.together(made, runs.end)
+    assert transport.refused == 1
+    assert set((await runs.completed_events(made)).values()) == {1}
