@@ -23,10 +23,12 @@ from jobauto_prefect.facade import concurrency
 from jobauto_prefect.facade.app import add_routes
 from jobauto_prefect.facade.apply.applier import LOCK_SECONDS
 from jobauto_prefect.facade.apply.contents import MOST_RECORDS
+from jobauto_prefect.facade.apply.yaml_parser import MOST_CHARACTERS, MOST_TOKENS
 from jobauto_prefect.facade.auth.identity import STREAM_CHECK_SECONDS
-from jobauto_prefect.facade.gateway.forwarding import LOCKED_SECONDS
+from jobauto_prefect.facade.gateway.forwarding import ITEMS_AT_ONCE, LOCKED_SECONDS
 from jobauto_prefect.facade.gateway.middleware import MAX_MEMBERS_BYTES
-from jobauto_prefect.facade.gateway.policy.body_rules import MAX_ITEMS
+from jobauto_prefect.facade.gateway.policy.body_rules import MAX_CONDITIONS, MAX_ITEMS, MAX_TAGS
+from jobauto_prefect.facade.gateway.request import WORKERS_OTHER_VALUES
 from jobauto_prefect.facade.gateway.routes import ROUTES, SOCKETS
 from jobauto_prefect.facade.gateway.sockets import (
     FIRST_WITHIN_SECONDS,
@@ -191,7 +193,7 @@ def table(settings: Settings) -> list[RouteBounds]:
     return [*facade_bounds(app.routes, settings), *gateway_bounds(settings)]
 
 
-ABOUT = """\
+ABOUT = f"""\
 # Bounds of each route
 
 Made by `make publish` from the code, with the settings as they are by default. `body` is in bytes,
@@ -200,6 +202,12 @@ requests wait, those beyond get 429. `time` is what ends a request that runs lon
 ended on PostgreSQL, of the service after `JOBAUTO_DATABASE_ANSWER_SECONDS`, of Prefect after
 `PREFECT_SERVER_DATABASE_TIMEOUT`; SQLite has no such bound. What is in an event loop takes at most
 50 ms of it at once.
+
+YAML of `POST /apply` has up to {MOST_CHARACTERS:,} characters, and {MOST_TOKENS:,} words and marks,
+in all files together; JSON has the bound of the body alone. Prefect is sent
+{ITEMS_AT_ONCE["/logs/"]} log lines or {ITEMS_AT_ONCE["/events"]} events at once, however many come.
+Other bodies of a worker have up to {WORKERS_OTHER_VALUES:,} values. A list of tags has up to {MAX_TAGS},
+a search for events {MAX_CONDITIONS} conditions of one kind.
 [Security](security.md) says what each identity may do.
 """
 

@@ -45,15 +45,15 @@ def read_contents(files: Iterable[tuple[str, bytes]]) -> Contents:
     Raises:
         InvalidInput: they hold too many records.
     """
-    from jobauto_prefect.facade.apply.yaml_parser import Tokens
+    from jobauto_prefect.facade.apply.yaml_parser import Allowance
 
-    tokens = Tokens()
+    allowance = Allowance()
     faults: list[Fault] = []
     read: list[Document] = []
     names: list[str] = []
     for name, content in files:
         names.append(name)
-        documents, unread = read_documents(name, content, tokens)
+        documents, unread = read_documents(name, content, allowance)
         read += documents
         faults += unread
         if len(read) > MOST_RECORDS:

@@ -19,7 +19,7 @@ from jobauto_prefect.definitions.validation.record_files import RECORD_KINDS, ch
 from jobauto_prefect.errors import Fault
 
 if TYPE_CHECKING:  # YAML is loaded when there is some
-    from jobauto_prefect.facade.apply.yaml_parser import Tokens
+    from jobauto_prefect.facade.apply.yaml_parser import Allowance
 
 STANDARD_INPUT = "-"
 """The name of what comes from standard input."""
@@ -109,18 +109,18 @@ def check_document(document: Document, kind: str | None) -> CheckedDocument:
 
 
 def read_documents(
-    name: str, raw: bytes, tokens: "Tokens | None" = None
+    name: str, raw: bytes, allowance: "Allowance | None" = None
 ) -> tuple[list[Document], list[Fault]]:
     """Return the records in the content of a file of that name, or why there are none.
 
-    `tokens` are what may still be read of YAML; None: it is read by itself.
+    `allowance` is what may still be read of YAML; None: it is read by itself.
     """
     try:
         text = raw.decode("utf-8-sig")
     except UnicodeDecodeError:
         return [], _unread(name, raw)
     documents, faults = (
-        _read_yaml(name, text, tokens) if is_yaml(name, text) else _read_json(name, text, raw)
+        _read_yaml(name, text, allowance) if is_yaml(name, text) else _read_json(name, text, raw)
     )
     return [_upgraded(each) for each in documents], faults
 
@@ -202,12 +202,14 @@ def _read_json(name: str, text: str, raw: bytes) -> tuple[list[Document], list[F
     return _each(name, content, place), repeated
 
 
-def _read_yaml(name: str, text: str, tokens: "Tokens | None") -> tuple[list[Document], list[Fault]]:
+def _read_yaml(
+    name: str, text: str, allowance: "Allowance | None"
+) -> tuple[list[Document], list[Fault]]:
     from jobauto_prefect.facade.apply.yaml_parser import YamlError, load_all
 
     documents: list[Document] = []
     try:
-        for content, places in load_all(text, tokens):
+        for content, places in load_all(text, allowance):
             if isinstance(content, list):
                 documents += _each(name, content, places.get)
             elif content is not None:

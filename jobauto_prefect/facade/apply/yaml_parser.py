@@ -11,8 +11,11 @@ from jobauto_prefect.definitions.findings import child
 
 LINE_LENGTH = 100
 MOST_VALUES = 1_000_000  # of one document
-MOST_TOKENS = 1_000_000
-"""Of all files that are read together; a key with its value has four."""
+MOST_TOKENS = 500_000
+"""Of all files that are read together; a key with its value has four, each takes some 10 µs."""
+
+MOST_CHARACTERS = 4_000_000
+"""Of all files that are read together: comments are no tokens, and a character takes up to 1 µs."""
 
 MERGE = "tag:yaml.org,2002:merge"
 Places = dict[str, tuple[int, int]]
@@ -29,10 +32,11 @@ class YamlError(Exception):
 
 
 @dataclass(slots=True)
-class Tokens:
-    """How many tokens may still be read."""
+class Allowance:
+    """How much may still be read."""
 
-    left: int = field(default_factory=lambda: MOST_TOKENS)
+    tokens: int = field(default_factory=lambda: MOST_TOKENS)
+    characters: int = field(default_factory=lambda: MOST_CHARACTERS)
 
 
 class _Loader(yaml.SafeLoader):
@@ -44,9 +48,12 @@ class _Loader(yaml.SafeLoader):
         for name in ("str", "seq", "map")
     }
 
-    def __init__(self, text: str, tokens: Tokens) -> None:
+    def __init__(self, text: str, allowance: Allowance) -> None:
+        allowance.characters -= len(text)
+        if allowance.characters < 0:
+            raise _too_much(MOST_CHARACTERS, "characters")
         super().__init__(text)
-        self._allowed = tokens
+        self._allowance = allowance
 
     def fetch_more_tokens(self) -> None:
         """Read a token, or some; PyYAML calls it.
@@ -54,11 +61,15 @@ class _Loader(yaml.SafeLoader):
         Raises:
             YamlError: there are too many.
         """
-        self._allowed.left -= 1
-        if self._allowed.left < 0:
-            message = f"has, with the files before it, more than {MOST_TOKENS} words and marks"
-            raise YamlError(f"{message}; apply them in several parts", self.get_mark())
+        self._allowance.tokens -= 1
+        if self._allowance.tokens < 0:
+            raise _too_much(MOST_TOKENS, "words and marks", self.get_mark())
         super().fetch_more_tokens()
+
+
+def _too_much(most: int, of_what: str, mark: yaml.Mark | None = None) -> YamlError:
+    message = f"has, with the YAML before it, more than {most} {of_what}"
+    return YamlError(f"{message}; apply it in several parts, or as JSON", mark)
 
 
 _WORDS: tuple[tuple[str, str, Sequence[str], Callable[[str], Any] | None], ...] = (
@@ -134,17 +145,17 @@ def dump_all(documents: Iterable[Any]) -> str:
     )
 
 
-def load_all(text: str, tokens: Tokens | None = None) -> Iterator[tuple[Any, Places]]:
+def load_all(text: str, allowance: Allowance | None = None) -> Iterator[tuple[Any, Places]]:
     """Yield the documents of a text, each with the places of its values.
 
-    `tokens` are what may be read; None: as many as of all files together.
+    `allowance` is what may be read; None: as much as of all files together.
 
     Raises:
         YamlError: when the iteration reaches what can't be read.
     """
     loader = None
     try:
-        loader = _Loader(text, tokens or Tokens())
+        loader = _Loader(text, allowance or Allowance())
         while loader.check_node():
             node = loader.get_node()
             if node is not None:

@@ -5,7 +5,7 @@ import contextlib
 import json
 import random
 import sqlite3
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -27,6 +27,10 @@ LONGEST_WAIT = 0.05  # seconds until the next try
 
 IN_PARTS = frozenset({"/flow_runs/bulk_set_state"})
 """Routes of several transactions: what one of them refused, others may have done."""
+
+ITEMS_AT_ONCE: Mapping[str, int] = {"/logs/": 100, "/events": 50}
+"""How many items of a list Prefect is sent at once, by route: its event loop takes no other request
+while it makes one statement for a thousand lines, or reads them."""
 
 
 def inner_scope(
@@ -58,6 +62,34 @@ def encode_body(body: Any) -> bytes:
         return b"" if body is None else json.dumps(body, allow_nan=False).encode()
     except ValueError:
         raise InvalidInput([Fault("", "number", "the body has an infinite number")]) from None
+
+
+def parts_of(route: str, body: Any) -> list[Any]:
+    """Return the bodies a request to a route is passed on with: a long list is cut."""
+    most = ITEMS_AT_ONCE.get(route)
+    if most is None or not isinstance(body, list) or len(body) <= most:
+        return [body]
+    return [body[start : start + most] for start in range(0, len(body), most)]
+
+
+async def forward_in_parts(
+    app: ASGIApp, scopes_and_bodies: Iterable[tuple[Scope, bytes]], receive: Receive, send: Send
+) -> None:
+    """Pass the parts of a list on one after the other, up to one that fails; answer as to the last.
+
+    What came before one that fails is kept.
+    """
+    answer: list[Message] = []
+
+    async def keep(message: Message) -> None:
+        answer.append(message)
+
+    for scope, body in scopes_and_bodies:
+        answer.clear()
+        await app(scope, replay_body(body, receive), keep)
+        if answer[0]["status"] >= 400:
+            break
+    await _send_all(answer, send)
 
 
 class _Refused(Exception):

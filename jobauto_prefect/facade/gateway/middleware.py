@@ -27,15 +27,18 @@ from jobauto_prefect.facade.gateway.error_responses import (
 )
 from jobauto_prefect.facade.gateway.forwarding import (
     IN_PARTS,
+    ITEMS_AT_ONCE,
     PatientForwarder,
     ResponseRecorder,
     ServerErrorGuard,
     encode_body,
     forward_and_rewrite,
+    forward_in_parts,
     inner_scope,
+    parts_of,
     replay_body,
 )
-from jobauto_prefect.facade.gateway.policy.body_rules import require_limits
+from jobauto_prefect.facade.gateway.policy.body_rules import require_limits, require_short_lists
 from jobauto_prefect.facade.gateway.policy.decision import (
     STRAY,
     asks_for_secrets,
@@ -47,13 +50,15 @@ from jobauto_prefect.facade.gateway.policy.decision import (
 from jobauto_prefect.facade.gateway.policy.owners import Ownership
 from jobauto_prefect.facade.gateway.policy.scoped_request import Decision
 from jobauto_prefect.facade.gateway.request import (
+    WORKERS_OTHER_VALUES,
+    WORKERS_VALUES,
     ProxyRequest,
     parse_body,
     parse_query,
     read_body,
 )
 from jobauto_prefect.facade.gateway.route_lookup import find_route
-from jobauto_prefect.facade.gateway.routes import OPEN_PATHS, Content, Route, ScopeRule
+from jobauto_prefect.facade.gateway.routes import OPEN_PATHS, Content, Route
 from jobauto_prefect.facade.gateway.sign_in import SignIn, authorization_header
 from jobauto_prefect.facade.gateway.sockets import SocketGateway
 from jobauto_prefect.facade.http.body_sizes import bounded, refuse_too_large
@@ -194,11 +199,16 @@ class GatewayMiddleware:
         is_members = route.member_rule is not None and not of_worker
         raw = await read_body(bounded(receive, MAX_MEMBERS_BYTES) if is_members else receive)
 
+        is_list = route.path in ITEMS_AT_ONCE
+
         def parse() -> Any:
-            body = parse_body(raw, of_worker=of_worker)
-            if is_members:
-                is_filter = route.action is None and route.member_rule is not ScopeRule.SCHEMA
-                require_limits(body, is_filter=is_filter)
+            is_cut = is_list or route.content is Content.STATE
+            most = WORKERS_VALUES if is_cut else WORKERS_OTHER_VALUES
+            body = parse_body(raw, most if of_worker else None)
+            if not is_list:
+                require_short_lists(body)
+                if is_members or route.is_search:
+                    require_limits(body, is_filter=route.is_search)
             return body
 
         return await away_from_loop(len(raw), parse)
@@ -213,6 +223,12 @@ class GatewayMiddleware:
         receive: Receive,
         send: Send,
     ) -> None:
+        parts = parts_of(route.path, decision.body)
+        if len(parts) > 1:
+            encoded = map(encode_body, parts)
+            scopes = ((inner_scope(scope, self._inner, len(body)), body) for body in encoded)
+            await forward_in_parts(self._prefect, scopes, receive, send)
+            return
         body = encode_body(decision.body)
         is_inspected = (
             route.action is not None or route.path == SCHEDULED_RUNS or bool(route.hidden_fields)

@@ -14,7 +14,11 @@ from jobauto_prefect.errors import Fault, InvalidInput
 from jobauto_prefect.facade.http.requests import read_json, refuse_constant
 
 WORKERS_VALUES = 2 * MAX_VALUES
-"""Of a worker's body: as many as 4 MB of the shortest log lines have."""
+"""Of a worker's log lines and states, of which Prefect gets a part at once: as many as 4 MB of the
+shortest lines have."""
+
+WORKERS_OTHER_VALUES = 20_000
+"""Of any other body of a worker: Prefect reads it at once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,20 +50,21 @@ async def read_body(receive: Receive) -> bytes:
             return bytes(content)
 
 
-def parse_body(raw: bytes, *, of_worker: bool) -> Any:
+def parse_body(raw: bytes, workers_values: int | None) -> Any:
     """Parse the JSON of a body; None where there is none.
 
-    A worker's log lines and artifacts may hold characters that no request of a person may.
+    `workers_values` is how many values a worker's may have; None: it is a person's. A worker's log
+    lines and artifacts may hold characters that no request of a person may.
 
     Raises:
         InvalidInput: it is no JSON, or nothing that can be kept (`read_json`).
     """
     if not raw.strip():
         return None
-    if not of_worker:
+    if workers_values is None:
         return read_json(raw)
-    if has_many_values(raw, WORKERS_VALUES):
-        message = f"the body has more than {WORKERS_VALUES} values; send it in several parts"
+    if has_many_values(raw, workers_values):
+        message = f"the body has more than {workers_values} values; send it in several parts"
         raise InvalidInput([Fault("", "size", message)])
     try:
         return json.loads(raw, parse_constant=refuse_constant)

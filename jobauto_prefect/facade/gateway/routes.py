@@ -63,6 +63,9 @@ class Content(StrEnum):
     SCHEDULES = "schedules"  #: a deployment with them, one of them, or a list of new ones
 
 
+_STORES = re.compile(r"/$|/(events|validate|heartbeat|set_state)$")
+
+
 @dataclass(frozen=True, slots=True)
 class Route:
     """One method of one route; `path` is as in Prefect's document.
@@ -86,6 +89,11 @@ class Route:
     hidden_fields: Collection[str] = field(default_factory=frozenset)
     operator_fields: Collection[str] | None = None
     content: Content | None = None
+
+    @property
+    def is_search(self) -> bool:
+        """Whether the body says what is looked for, and Prefect does not store it."""
+        return self.action is None and not _STORES.search(self.path)
 
     @property
     def kind(self) -> str:

@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 from uuid import UUID
@@ -18,6 +18,21 @@ from jobauto_prefect.facade.gateway.policy.body_filters import Body, require_obj
 
 MAX_ITEMS = 1_000
 """Items of any list in a body."""
+
+MAX_TAGS = 30
+"""Of what is written or looked for. Prefect fails on a run with more than 100 of them, those of its
+deployment and flow included."""
+
+MAX_CONDITIONS = 50
+"""Of one kind in a search for events: each is a part of the statement."""
+
+_FEW: Sequence[tuple[re.Pattern[str], int]] = (
+    (re.compile(r"(/[0-9]+)?/tags|/[a-z_]+/tags/(all|any)_"), MAX_TAGS),
+    (re.compile(r"/filter(/.*)?"), MAX_CONDITIONS),
+    (re.compile(r"/(names|work_queue_names|base_job_template/variables/properties)"), 100),
+    (re.compile(r"/schedules|/actions(_[a-z]+)*|/trigger(/triggers/[0-9]+)*/triggers"), 20),
+)
+"""How many items or keys have what costs Prefect a statement or a check for each."""
 
 MAX_NAME_LENGTH = 250
 """Characters of a name, and of a tag."""
@@ -51,6 +66,27 @@ def require_short(body: Any) -> None:
         raise InvalidInput([Fault("", "length", message)])
 
 
+def require_short_lists(body: Any) -> None:
+    """Refuse more of what costs Prefect a statement or a check for each than anybody needs.
+
+    Raises:
+        InvalidInput: with every error.
+    """
+    faults = [
+        _too_many(pointer, value, most)
+        for pointer, value, _ in walk(body)
+        if isinstance(value, list | dict)
+        for pattern, most in _FEW
+        if len(value) > most and pattern.fullmatch(pointer)
+    ]
+    if faults:
+        raise InvalidInput(faults)
+
+
+def _too_many(pointer: str, value: Collection[Any], most: int) -> Fault:
+    return Fault(pointer, "items", f"has {len(value)} items; send at most {most} at once")
+
+
 def require_limits(body: Any, *, is_filter: bool) -> None:
     """Refuse what costs too much; `is_filter`: Prefect does not store the body.
 
@@ -60,8 +96,7 @@ def require_limits(body: Any, *, is_filter: bool) -> None:
     faults = []
     for pointer, value, _ in walk(body):
         if isinstance(value, list) and len(value) > MAX_ITEMS:
-            message = f"has {len(value)} items; send at most {MAX_ITEMS} at once"
-            faults.append(Fault(pointer, "items", message))
+            faults.append(_too_many(pointer, value, MAX_ITEMS))
         max_length = _max_length(pointer, is_filter)
         if max_length is not None and isinstance(value, str) and len(value) > max_length:
             message = f"has {len(value)} characters; send at most {max_length}"

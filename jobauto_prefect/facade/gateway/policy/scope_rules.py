@@ -10,7 +10,7 @@ from jobauto_prefect.facade.gateway.policy.body_filters import (
     requested_ids,
     require_object,
 )
-from jobauto_prefect.facade.gateway.policy.body_rules import refuse_own_events
+from jobauto_prefect.facade.gateway.policy.body_rules import refuse_own_events, require_short_lists
 from jobauto_prefect.facade.gateway.policy.scoped_request import (
     Decision,
     ScopedRequest,
@@ -239,6 +239,7 @@ async def _artifact_body(scoped: ScopedRequest) -> Decision:
 async def _event_filter(scoped: ScopedRequest) -> Decision:
     """Narrow a subscription to events that concern the work pools of the scope."""
     body = require_object(scoped.request.body)
+    require_short_lists(body)
     requested = require_object(body.get("filter"))
     resources = requested.get("any_resource") or []
     # Several conditions hold together; an empty list of ids would be none at all.

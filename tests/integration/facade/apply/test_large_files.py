@@ -141,3 +141,16 @@ def test_yaml_is_bounded_in_all_files_together(
 
     read = [fault["file"] for fault in refused if "several parts" not in fault["message"]]
     assert read == ["0.yaml", "1.yaml"], refused
+
+
+@on_sqlite
+@pytest.mark.parametrize(
+    "text", ["# nothing\n" * 210_000, " " * 2_100_000, "a: '" + "x\n " * 700_000 + "'"], ids=len
+)
+def test_yaml_without_words_is_bounded_too(facade_url: str, ledger: Ledger, text: str) -> None:
+    files = [{"name": f"{number}.yaml", "text": text} for number in range(3)]
+    with client(f"{facade_url}/api/v1", manager_token(ledger, "mary", "acme")) as manager:
+        refused = manager.post("/apply.json", json={"files": files}).json()["details"]
+
+    told = [(fault["file"], "characters" in fault["message"]) for fault in refused]
+    assert [file for file, is_long in told if is_long] == ["1.yaml", "2.yaml"], told
