@@ -20,7 +20,13 @@ from jobauto_prefect.facade.http.requests import RawBody, sent
 from jobauto_prefect.facade.service import CurrentService, Service
 from jobauto_prefect.jobs import workers
 from jobauto_prefect.jobs.claims import decision
-from jobauto_prefect.jobs.claims.claim import NotAsked, NotDue, OpenClaim, time_until_due
+from jobauto_prefect.jobs.claims.claim import (
+    NotAsked,
+    NotDue,
+    OpenClaim,
+    RunUnseen,
+    time_until_due,
+)
 from jobauto_prefect.jobs.claims.credentials import layer_of
 from jobauto_prefect.jobs.claims.launch import input_content
 from jobauto_prefect.jobs.claims.preflight import (
@@ -104,9 +110,12 @@ def _decide_once_asked(
 ) -> tuple[ClaimAnswer, Job | None]:
     """Decide about a claim; what that turns out to need from outside is asked for in between."""
     preflight: Preflight | None = None
+    seen_deployment: UUID | None = None
     while True:
         try:
-            return _decide(service, who, asked, preflight)
+            return _decide(service, who, asked, preflight, seen_deployment)
+        except RunUnseen:
+            seen_deployment = _deployment_of(service, asked)
         except NotAsked:
             preflight = run_preflight(
                 service.ledger, asked, _preflight_checks(service), service.settings.extra_env
@@ -116,7 +125,11 @@ def _decide_once_asked(
 
 
 def _decide(
-    service: Service, who: Identity, asked: Claim, preflight: Preflight | None
+    service: Service,
+    who: Identity,
+    asked: Claim,
+    preflight: Preflight | None,
+    seen_deployment: UUID | None,
 ) -> tuple[ClaimAnswer, Job | None]:
     """Decide about a claim in one transaction; None: no job is granted."""
     subject = {"flow_run_id": [None, str(asked.flow_run_id)], "worker": [None, asked.worker]}
@@ -126,7 +139,9 @@ def _decide(
             _audit_refusals(service, who, subject),
             service.ledger.writing(who.actor) as session,
         ):
-            opened = OpenClaim(settings, box, session, asked, _pools(who), preflight)
+            opened = OpenClaim(
+                settings, box, session, asked, _pools(who), preflight, seen_deployment
+            )
             answer = decision.decide_claim(opened)
             job = session.get(Job, answer.launch.job_id) if answer.launch is not None else None
         _wake_if_enqueued(service, session)
@@ -140,6 +155,19 @@ def _decide(
 def _wake_if_enqueued(service: Service, committed: WritingSession) -> None:
     if has_enqueued(committed):
         service.outbox_worker.wake()
+
+
+def _deployment_of(service: Service, asked: Claim) -> UUID:
+    """Ask Prefect for a flow run's deployment.
+
+    Raises:
+        Forbidden: it has no such run, or one of no deployment.
+    """
+    prefect = service.outbox_worker.context.prefect
+    run = from_thread.run(prefect.get_or_none, f"/flow_runs/{asked.flow_run_id}")
+    if run is None or run["deployment_id"] is None:
+        raise Forbidden("Prefect has no such flow run of a deployment")
+    return UUID(run["deployment_id"])
 
 
 def _note_claim(

@@ -24,7 +24,8 @@ class OpenClaim:
     """One claim being decided, inside its transaction: what a worker asked, and who it is.
 
     `pools` are those the worker's token names; `box` opens and seals the ledger's secrets.
-    `preflight` None: nothing was asked outside before, as most need nothing.
+    `preflight` None: nothing was asked outside before, as most need nothing. `seen_deployment` is
+    that of the flow run, as Prefect has it; None: it was not asked.
     """
 
     settings: Settings
@@ -33,6 +34,7 @@ class OpenClaim:
     asked: Claim
     pools: tuple[str, ...]
     preflight: Preflight | None = None
+    seen_deployment: UUID | None = None
 
     @property
     def time_until_due(self) -> timedelta:
@@ -108,6 +110,10 @@ class NotAsked(Exception):
 
     See `run_preflight`.
     """
+
+
+class RunUnseen(Exception):
+    """Prefect has to say of which deployment a run is, before the transaction is begun anew."""
 
 
 class UnknownRun(Exception):

@@ -6,8 +6,8 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from jobauto_prefect.definitions import Overlap
-from jobauto_prefect.errors import Contended, NumberTaken
-from jobauto_prefect.jobs.claims.claim import OpenClaim, Refused, UnknownRun
+from jobauto_prefect.errors import Contended, Forbidden, NumberTaken
+from jobauto_prefect.jobs.claims.claim import OpenClaim, Refused, RunUnseen, UnknownRun
 from jobauto_prefect.jobs.outcome.cancellation import skip
 from jobauto_prefect.jobs.outcome.results import run_status_of
 from jobauto_prefect.jobs.outcome.retry import inherit_values
@@ -54,6 +54,7 @@ class Target:
             NumberTaken: another job of the flow run is live, or has this run number.
             Contended: another claim of the flow run was decided meanwhile.
             Forbidden: the run is for a pool the worker's token does not name.
+            RunUnseen: Prefect has to be asked about it.
             UnknownRun: it was announced, and is not a job's that waits for nothing else.
         """
         jobs = self._jobs(lock=not concerns_task)
@@ -61,6 +62,7 @@ class Target:
         if first is None:
             template = self._template()
             self._claim.require_pool(template)
+            self._require_own_deployment()
             return self._of_new_run(template)
         self._claim.require_pool(first.runtemplate)
         if concerns_task:
@@ -113,6 +115,20 @@ class Target:
             raise NumberTaken(f"job {job.id}, for which this run was made, is {job.state}")
         if job.schedule > self._session.clock():
             raise UnknownRun
+
+    def _require_own_deployment(self) -> None:
+        """Require that a run unknown to the ledger is of the deployment it is claimed for.
+
+        Who knows its id could bind it to a run template of their own, and its own worker would be
+        refused. Where all templates are in the token's work pools there is nothing to take.
+        """
+        claim = self._claim
+        if not attempts.has_other_pools(self._session, claim.pools, claim.settings.pool):
+            return
+        if claim.seen_deployment is None:
+            raise RunUnseen
+        if claim.seen_deployment != self._asked.deployment_id:
+            raise Forbidden("the flow run is of another deployment than it is claimed for")
 
     def _lock_windows(self, template: RunTemplate) -> None:
         """Lock a template whose windows' attempts must not overlap: it decides one at a time."""

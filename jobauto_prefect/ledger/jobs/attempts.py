@@ -357,6 +357,12 @@ def template_of_deployment(session: Session, deployment_id: UUID) -> RunTemplate
     )
 
 
+def has_other_pools(session: Session, pools: Collection[str], default: str) -> bool:
+    """Whether there are run templates in other work pools; `default` is that of those without."""
+    pool = func.coalesce(func.nullif(RunTemplate.pool, ""), default)
+    return session.scalar(select(RunTemplate.id).where(pool.not_in(pools)).limit(1)) is not None
+
+
 def template_that_asks(
     session: Session, flow_run_id: UUID, deployment_id: UUID
 ) -> RunTemplate | None:
