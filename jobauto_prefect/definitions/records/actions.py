@@ -1,6 +1,9 @@
 """What the end of a job can have the service do: the actions of run templates, by name."""
 
+from collections.abc import Mapping
 from enum import StrEnum
+
+from jobauto_prefect.kinds import Reference
 
 UNSCHEDULED = "n"
 """The interval code of a run template without a schedule."""
@@ -14,6 +17,13 @@ class Action(StrEnum):
     RESCHEDULE = "Reschedule"  #: the same run template starts again, later
     STOP = "Stop"  #: the run template follows its schedule no more
     WEBHOOK = "WebHook"  #: an address is told
+
+
+STARTED: Mapping[str, Reference] = {
+    Action.CHAIN: Reference("runtemplate_id", "runtemplate"),
+    Action.LAUNCH: Reference("app_id", "app"),
+}
+"""The field of an action's settings that says what it starts."""
 
 
 class ActionMode(StrEnum):

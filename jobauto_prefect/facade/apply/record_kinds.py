@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable, Hashable, Iterator, Mapping
 from typing import Any, NamedTuple
 
-from jobauto_prefect.definitions.records.actions import Action, ActionMode
+from jobauto_prefect.definitions.records.actions import STARTED, ActionMode
 from jobauto_prefect.definitions.validation.record_files import record_schema
 from jobauto_prefect.kinds import FILE_KINDS, Kind, Reference
 
@@ -14,12 +14,6 @@ Key = tuple[str | None, ...]
 Word = Hashable
 """What references may mean a record by: its title, for applications more."""
 
-REFERENCES: Mapping[str, tuple[str, str, str]] = {
-    Action.CHAIN: ("runtemplate", "runtemplate_id", "runtemplate"),
-    Action.LAUNCH: ("app", "app_id", "app"),
-}
-"""Action -> its field in files, its field in records, and the kind of record it names."""
-
 MODES = tuple(map(str, ActionMode))
 
 
@@ -28,9 +22,8 @@ def to_file_actions(actions: Record, titles: Titles) -> dict[str, Any]:
     in_file: dict[str, Any] = {}
     for name, config in actions.items():
         in_file[name] = {key: value for key, value in config.items() if key != "secret"}
-        if name in REFERENCES:
-            member, numbered, kind = REFERENCES[name]
-            in_file[name] = {member: titles[kind].get(config[numbered])}
+        if (reference := STARTED.get(name)) is not None:
+            in_file[name] = {reference.by: titles[reference.kind].get(config[reference.field])}
     return in_file
 
 
@@ -39,9 +32,10 @@ def to_field_actions(
 ) -> dict[str, Any]:
     """Return a file's actions as the facade takes them; `number_of`: kind, title -> id."""
     fields = dict(actions)
-    for name, (member, numbered, kind) in REFERENCES.items():
+    for name, reference in STARTED.items():
         if name in fields:
-            fields[name] = {numbered: number_of(kind, fields[name][member])}
+            number = number_of(reference.kind, fields[name][reference.by])
+            fields[name] = {reference.field: number}
     return fields
 
 
@@ -49,9 +43,9 @@ def references(content: Record) -> Iterator[tuple[str, str, str]]:
     """Yield what the actions of a run template start: pointer, kind, title."""
     for mode in MODES:
         for name, config in content.get(mode, {}).items():
-            if name in REFERENCES:
-                member, _, kind = REFERENCES[name]
-                yield f"/{mode}/{name}/{member}", kind, config[member]
+            if (reference := STARTED.get(name)) is not None:
+                pointer = f"/{mode}/{name}/{reference.by}"
+                yield pointer, reference.kind, config[reference.by]
 
 
 NOT_MEMBERS = ("$schema", "kind")

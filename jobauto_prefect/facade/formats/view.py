@@ -4,6 +4,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from jobauto_prefect.facade.formats.record_links import find_referenced_kind
+
 
 @dataclass(frozen=True, slots=True)
 class ListFilter:
@@ -70,3 +72,9 @@ class View:
     language: str = "en"
     session: bool = False
     titles_of: Callable[[str], Mapping[str, str]] = no_titles
+
+    def named(self, record: Mapping[str, Any], field: str, otherwise: str | None = None) -> str:
+        """Return the name of the record that a field refers to, else its number: `#3`."""
+        kind, number = find_referenced_kind(field), record[field]
+        known = self.names.get(kind.item, {}) if kind else {}
+        return known.get(str(number), f"#{number}" if otherwise is None else otherwise)

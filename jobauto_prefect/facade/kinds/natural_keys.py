@@ -9,7 +9,7 @@ from urllib.parse import unquote
 from fastapi import Depends, Request
 from starlette.concurrency import run_in_threadpool
 
-from jobauto_prefect.definitions.records.actions import ActionMode
+from jobauto_prefect.definitions.records.actions import STARTED, ActionMode
 from jobauto_prefect.errors import Conflict, Fault, InvalidInput, NotFound
 from jobauto_prefect.facade.auth.identity import CurrentUser, Identity
 from jobauto_prefect.facade.http.field_types import as_integer, parse_text
@@ -23,10 +23,8 @@ from jobauto_prefect.ledger.access.ownership import OwnedRecord, company_of
 from jobauto_prefect.ledger.base import Base
 from jobauto_prefect.ledger.queries.names import LOOKS
 from jobauto_prefect.ledger.records import (
-    App,
     Company,
     EventSource,
-    RunTemplate,
     User,
 )
 from jobauto_prefect.ledger.store import ReadingSession
@@ -42,7 +40,7 @@ REFERENCES: Mapping[str, Mapping[str, type[Any]]] = {
 }
 """The fields of bodies that refer to records; the company comes before what may be its own."""
 
-IN_ACTIONS: Mapping[str, type[Any]] = {"runtemplate_id": RunTemplate, "app_id": App}
+IN_ACTIONS: Mapping[str, type[Any]] = {each.field: KINDS[each.kind] for each in STARTED.values()}
 
 
 def is_name(given: Any) -> bool:

@@ -70,7 +70,7 @@ async def _change(contract: Contract, action: JobAction, job_id: int, form: Form
     try:
         view = await contract.read(f"/job/{job_id}")
         job: Record = view.data
-        name = view.names.get("runtemplate", {}).get(str(job["runtemplate_id"]), name)
+        name = view.named(job, "runtemplate_id", name)
         if action == JobAction.CANCEL:
             await cancel_job(contract, job, form.get("reason", "").strip())
         elif action == JobAction.RETRY:

@@ -109,7 +109,7 @@ def record_link(folder: str) -> Draw:
 
 def company(record: Record, view: View, _visit: Visit) -> AnyCell:
     """Draw the name of the record's company."""
-    return text_cell(view.names.get("company", {}).get(str(record["company_id"]), ""))
+    return text_cell(view.named(record, "company_id", ""))
 
 
 def owner(record: Record, view: View, visit: Visit) -> AnyCell:
@@ -117,8 +117,7 @@ def owner(record: Record, view: View, visit: Visit) -> AnyCell:
     number = record["company_id"]
     if number is None:
         return Cell("text", visit.translate("shared by all"))
-    name = view.names.get("company", {}).get(str(number), f"#{number}")
-    return link(name, f"{CONSOLE}/companies/{number}")
+    return link(view.named(record, "company_id"), f"{CONSOLE}/companies/{number}")
 
 
 def enabled(record: Record, _view: View, visit: Visit) -> AnyCell:

@@ -87,15 +87,14 @@ def _row(
 ) -> list[AnyCell]:
     start, end = (datetime.fromisoformat(task[f"window_{side}"]) for side in ("start", "end"))
     badge = badge_of(task, translate)
-    template, company = (str(task[f"{kind}_id"]) for kind in ("runtemplate", "company"))
     return [
         link(tell_window(start, end, zone, translate), f"{TASKS}/{task['id']}"),
         Cell("badge", badge.text, tone=badge.tone),
         link(
-            view.names.get("runtemplate", {}).get(template, f"#{template}"),
-            f"{CONSOLE}/runtemplates/{template}",
+            view.named(task, "runtemplate_id"),
+            f"{CONSOLE}/runtemplates/{task['runtemplate_id']}",
         ),
-        text_cell(view.names.get("company", {}).get(company, f"#{company}")),
+        text_cell(view.named(task, "company_id")),
         Cell("number", str(task["attempts"])),
         text_cell(task["excuse"] or task["message"] or ""),
     ]
