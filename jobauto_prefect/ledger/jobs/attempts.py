@@ -14,13 +14,26 @@ written meanwhile, or two that hold one of the two each would wait for each othe
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import NamedTuple
 from uuid import UUID
 
-from sqlalchemy import ColumnElement, Select, String, cast, delete, exists, func, or_, select
+from sqlalchemy import (
+    ColumnElement,
+    Select,
+    String,
+    bindparam,
+    cast,
+    delete,
+    exists,
+    func,
+    or_,
+    select,
+)
 from sqlalchemy.orm import Session, joinedload
 
 from jobauto_prefect.errors import Conflict, Forbidden, NotFound
 from jobauto_prefect.ledger.audit.trail import WritingSession
+from jobauto_prefect.ledger.base import BigId
 from jobauto_prefect.ledger.jobs.freezes import PRESENT
 from jobauto_prefect.ledger.queries.jobs import WITH_CONTEXT, WITH_CREDENTIALS
 from jobauto_prefect.ledger.records import (
@@ -72,21 +85,20 @@ def inactive_reason(template: RunTemplate) -> str | None:
     return None
 
 
-@dataclass(frozen=True, slots=True)
-class ClaimSubject:
+class ClaimSubject(NamedTuple):
     """What a claim may be about: the jobs of its id, of its flow run, and the one it names."""
 
     claim_id: UUID
     flow_run_id: UUID
     named: int | None
 
-    @property
-    def condition(self) -> ColumnElement[bool]:
-        """Whether a job is one of them."""
-        which = [Job.claim_id == self.claim_id, Job.flow_run_id == self.flow_run_id]
-        if self.named is not None:
-            which.append(Job.id == self.named)
-        return or_(*which)
+
+_IS_SUBJECT = or_(
+    Job.claim_id == bindparam("claim_id"),
+    Job.flow_run_id == bindparam("flow_run_id"),
+    Job.id == bindparam("named", type_=BigId),
+)
+"""Whether a job is one that a claim may be about; the parameters are a `ClaimSubject`'s."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +112,16 @@ class Claimant:
     worker: WorkerRecord
     freeze: Freeze | None
     concerns_task: bool
+
+
+# Statements that each job needs are made once: making them is a good part of what they cost.
+_LOCK_WORKER = (
+    select(WorkerRecord, Freeze, exists().where(_IS_SUBJECT, Job.task_id.is_not(None)))
+    .outerjoin(Freeze, PRESENT)
+    .where(WorkerRecord.name == bindparam("worker"))
+    .with_for_update(read=True, key_share=True, of=WorkerRecord)
+    .execution_options(populate_existing=True)
+)
 
 
 def lock_worker(
@@ -117,14 +139,8 @@ def lock_worker(
         Conflict: this start of it is not the present one.
         Forbidden: it is of a pool the token does not name.
     """
-    query = (
-        select(WorkerRecord, Freeze, exists().where(subject.condition, Job.task_id.is_not(None)))
-        .outerjoin(Freeze, PRESENT)
-        .where(WorkerRecord.name == name)
-        .with_for_update(read=True, key_share=True, of=WorkerRecord)
-        .execution_options(populate_existing=True)
-    )
-    row = session.execute(query, {"now": session.clock()}).one_or_none()
+    asked = {"worker": name, "now": session.clock(), **subject._asdict()}
+    row = session.execute(_LOCK_WORKER, asked).one_or_none()
     worker, freeze, concerns_task = row or (None, None, False)
     require_worker_pool(worker, pools)
     if worker is None or worker.instance != instance:
@@ -162,6 +178,16 @@ def lock_job(session: WritingSession, job: Job) -> None:
     session.scalars(itself.execution_options(populate_existing=True)).one()
 
 
+_LOCK_REPORTED_JOB = (
+    select(Job, exists().where(Artifact.job_id == Job.id))
+    .where(Job.id == bindparam("job_id"))
+    .options(*WITH_CONTEXT)
+    .with_for_update(key_share=True, of=Job)
+    .execution_options(populate_existing=True)
+)
+_LOCK_REPORTED_JOB_WITHOUT_TASK = _LOCK_REPORTED_JOB.where(Job.task_id.is_(None))
+
+
 def lock_reported_job(session: WritingSession, job_id: int) -> tuple[Job, bool]:
     """Lock a job and its task as `lock_job`; return whether it left artifacts, too.
 
@@ -170,19 +196,12 @@ def lock_reported_job(session: WritingSession, job_id: int) -> tuple[Job, bool]:
     Raises:
         NotFound: there is no such job.
     """
-    left_artifacts = exists().where(Artifact.job_id == Job.id)
-    query = (
-        select(Job, left_artifacts)
-        .where(Job.id == job_id)
-        .options(*WITH_CONTEXT)
-        .with_for_update(key_share=True, of=Job)
-        .execution_options(populate_existing=True)
-    )
-    row = session.execute(query.where(Job.task_id.is_(None))).one_or_none()
+    asked = {"job_id": job_id}
+    row = session.execute(_LOCK_REPORTED_JOB_WITHOUT_TASK, asked).one_or_none()
     if row is None:
         its_task = select(Job.task_id).where(Job.id == job_id).scalar_subquery()
         session.execute(select(Task.id).where(Task.id == its_task).with_for_update(key_share=True))
-        row = session.execute(query).one_or_none()
+        row = session.execute(_LOCK_REPORTED_JOB, asked).one_or_none()
     if row is None:
         raise NotFound(f"there is no job {job_id}")
     return row[0], row[1]
@@ -317,6 +336,13 @@ class KnownJobs:
     named: Job | None
 
 
+_JOBS_OF_CLAIM = (
+    select(Job).where(_IS_SUBJECT).order_by(Job.id).execution_options(populate_existing=True)
+)
+_LOOK_AT_JOBS = _JOBS_OF_CLAIM.options(*WITH_CONTEXT)
+_LOCK_JOBS = _JOBS_OF_CLAIM.options(*WITH_CREDENTIALS).with_for_update(key_share=True, of=Job)
+
+
 def jobs_of_claim(
     session: WritingSession, subject: ClaimSubject, *, lock: bool = False
 ) -> KnownJobs:
@@ -324,11 +350,8 @@ def jobs_of_claim(
 
     `lock`: nobody else decides about these jobs until this transaction ends.
     """
-    context = WITH_CREDENTIALS if lock else WITH_CONTEXT
-    query = select(Job).where(subject.condition).order_by(Job.id).options(*context)
-    if lock:
-        query = query.with_for_update(key_share=True, of=Job)
-    jobs = session.scalars(query.execution_options(populate_existing=True)).unique().all()
+    query = _LOCK_JOBS if lock else _LOOK_AT_JOBS
+    jobs = session.scalars(query, subject._asdict()).unique().all()
     return KnownJobs(
         own=next((job for job in jobs if job.claim_id == subject.claim_id), None),
         of_run=[job for job in jobs if job.flow_run_id == subject.flow_run_id],

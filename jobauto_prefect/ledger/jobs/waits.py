@@ -4,7 +4,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from sqlalchemy import and_, func, select
+from sqlalchemy import and_, bindparam, func, select
 from sqlalchemy.orm import Session
 
 from jobauto_prefect.ledger.audit.trail import WritingSession
@@ -75,6 +75,29 @@ class Surroundings:
     workers: Mapping[str, Sequence[LivingWorker]]
 
 
+_HELD = (
+    select(Lease.worker, func.count(Lease.job_id).label("running"))
+    .where(Lease.ends_by.is_not(None))
+    .group_by(Lease.worker)
+    .subquery()
+)
+_ALIVE = and_(
+    WorkerRecord.pool.in_(bindparam("pools", expanding=True)),
+    WorkerRecord.seen_at > bindparam("since"),
+    WorkerRecord.lost_at.is_(None),
+)
+_STATUS = select(PREFECT_STATUS_VALUE.label("prefect")).subquery()
+_SURROUNDINGS = (
+    select(_STATUS.c.prefect, Freeze, WorkerRecord, func.coalesce(_HELD.c.running, 0))
+    .select_from(_STATUS)
+    .outerjoin(Freeze, PRESENT)
+    .outerjoin(WorkerRecord, _ALIVE)
+    .outerjoin(_HELD, _HELD.c.worker == WorkerRecord.name)
+    .order_by(WorkerRecord.name)
+)
+"""Made once, for each posted job asks it: making it is a good part of what it costs."""
+
+
 def surroundings_of(
     session: Session, pools: Collection[str], since: datetime, now: datetime
 ) -> Surroundings:
@@ -82,27 +105,8 @@ def surroundings_of(
 
     Workers live that gave a sign of life since `since`.
     """
-    held = (
-        select(Lease.worker, func.count(Lease.job_id).label("running"))
-        .where(Lease.ends_by.is_not(None))
-        .group_by(Lease.worker)
-        .subquery()
-    )
-    alive = and_(
-        WorkerRecord.pool.in_(pools),
-        WorkerRecord.seen_at > since,
-        WorkerRecord.lost_at.is_(None),
-    )
-    installation = select(PREFECT_STATUS_VALUE.label("prefect")).subquery()
-    query = (
-        select(installation.c.prefect, Freeze, WorkerRecord, func.coalesce(held.c.running, 0))
-        .select_from(installation)
-        .outerjoin(Freeze, PRESENT)
-        .outerjoin(WorkerRecord, alive)
-        .outerjoin(held, held.c.worker == WorkerRecord.name)
-        .order_by(WorkerRecord.name)
-    )
-    rows = session.execute(query, {"now": now}).all()
+    asked = {"now": now, "since": since, "pools": list(pools)}
+    rows = session.execute(_SURROUNDINGS, asked).all()
     workers: dict[str, list[LivingWorker]] = {}
     for _, _, record, running in rows:
         if record is not None:
