@@ -20,7 +20,6 @@ from jobauto_prefect.facade.compat.translation import FIELDS, PREFIXES, publishe
 from jobauto_prefect.facade.http import errors
 from jobauto_prefect.facade.http.addresses import Address, AddressMiddleware
 from jobauto_prefect.facade.middleware.identification import IdentificationMiddleware
-from jobauto_prefect.facade.middleware.ignored_parameters import IgnoredParametersMiddleware
 from jobauto_prefect.facade.middleware.methods import HeadMiddleware
 from jobauto_prefect.facade.middleware.tracing import TracingMiddleware
 from jobauto_prefect.facade.middleware.transport import TransportMiddleware
@@ -111,7 +110,6 @@ def create_app(
     app.state.dialect_fields = FIELDS
     errors.add_error_handlers(app)
     app.add_middleware(IdentificationMiddleware)
-    app.add_middleware(IgnoredParametersMiddleware)
     add_routes(app, visitors=operator is None)
     return app
 

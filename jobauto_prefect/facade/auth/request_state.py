@@ -15,3 +15,6 @@ def request_id_of(request: HTTPConnection) -> str:
 
 OPERATOR = "operator"
 """Key in a request's state: the person at this machine's command line (`local_listener`)."""
+
+ANSWER_HEADERS = "answer_headers"
+"""Key in a request's state: headers that its answer gets besides its own, whoever makes it."""

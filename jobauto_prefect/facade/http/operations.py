@@ -3,6 +3,7 @@
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property, partial
 from typing import Any, TypeVar
+from urllib.parse import quote
 
 from fastapi import APIRouter, Depends, Request, params
 from fastapi.dependencies.models import Dependant
@@ -13,6 +14,7 @@ from pydantic import BaseModel
 from jobauto_prefect.console_addresses import CONTRACT
 from jobauto_prefect.definitions.findings import did_you_mean
 from jobauto_prefect.errors import Fault, InvalidInput
+from jobauto_prefect.facade.auth.request_state import ANSWER_HEADERS
 from jobauto_prefect.facade.formats import FORMATS
 from jobauto_prefect.facade.http.addresses import address_of
 from jobauto_prefect.facade.http.dialect import OWN
@@ -27,7 +29,7 @@ from jobauto_prefect.facade.http.parameters import (
     dependency_on,
     query_names,
 )
-from jobauto_prefect.facade.http.requests import IGNORED_PARAMETERS
+from jobauto_prefect.facade.http.requests import IGNORED_PARAMETERS, MAX_WARNED, SAFE
 
 SERVICE = "Service"
 SIGNING_IN = "Signing in"
@@ -42,6 +44,9 @@ SCHEMAS = "#/components/schemas/"
 
 PUBLISHED_ON_WRITES = ("limit", "token")
 """What the published document names of writes, to which it says nothing."""
+
+IGNORED = "X-Jobauto-Ignored"
+"""Header that names the query parameters a read of another dialect has left out."""
 
 CONDITIONS = ("If-Match", "If-Unmodified-Since")
 
@@ -78,7 +83,8 @@ async def refuse_unknown_parameters(request: Request) -> None:
         passed = route.passed
     unknown = [name for name in names if name not in known_names and name not in passed]
     if unknown and reads and not is_own:
-        request.state.ignored_parameters = unknown
+        shown = ", ".join(quote(name[:64], safe=SAFE) for name in unknown[:MAX_WARNED])
+        request.scope["state"][ANSWER_HEADERS] = {IGNORED: shown}
     elif unknown:
         shown = ", ".join(sorted(known_names)) or "none"
         raise InvalidInput(

@@ -19,6 +19,7 @@ from starlette.requests import ClientDisconnect
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from jobauto_prefect.facade.auth.request_state import ANSWER_HEADERS
 from jobauto_prefect.facade.middleware.proxies import ClientConnection, read_connection
 from jobauto_prefect.logs import FIELDS, log_context, valid_traceparent
 from jobauto_prefect.settings import Settings
@@ -162,6 +163,7 @@ class _Exchange:
         if self._signed_in or "etag" not in headers:
             headers.setdefault("Cache-Control", "no-store")
         headers[REQUEST_ID] = self.request_id
+        headers.update(self._scope["state"].get(ANSWER_HEADERS, {}))
         # What is left of a refused request is not read: the connection ends with the answer.
         if self._unread and message["status"] >= 400:
             headers["Connection"] = "close"
@@ -173,10 +175,13 @@ class _Exchange:
         if note is not None:
             status = None if self.hung_up else self.status
             note(method, self._scope["state"].get(ROUTE), status, seconds)
+        level = logging.DEBUG if self.hung_up else logging.INFO
+        if not ACCESS.isEnabledFor(level):
+            return
         path = _loggable(self._scope["path"])
         fields = {"method": method, "path": path, "status": self.status, "seconds": seconds}
         ACCESS.log(
-            logging.DEBUG if self.hung_up else logging.INFO,
+            level,
             "%s %s %s %.1f ms %s",
             method,
             path,
