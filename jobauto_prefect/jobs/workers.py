@@ -7,7 +7,7 @@ from jobauto_prefect.errors import Forbidden
 from jobauto_prefect.jobs.outcome.loss import mark_certainly_lost
 from jobauto_prefect.ledger.audit.trail import WritingSession, write_entry
 from jobauto_prefect.ledger.jobs import leases, workers
-from jobauto_prefect.ledger.queries.jobs import cancelled_among, leases_of_worker
+from jobauto_prefect.ledger.queries.jobs import leases_of_worker
 from jobauto_prefect.ledger.queries.run_templates import executors_used
 from jobauto_prefect.ledger.records import Lease, WorkerRecord
 from jobauto_prefect.runtime.protocol import (
@@ -143,5 +143,5 @@ def _to_stop(session: WritingSession, renewal: Renewal) -> dict[int, str]:
     if not named:
         return {}
     held = leases.held_among(session, named)
-    cancelled = cancelled_among(session, list(held))
+    cancelled = {job_id: reason for job_id, reason in held.items() if reason is not None}
     return {job_id: NOT_HELD for job_id in named if job_id not in held} | cancelled

@@ -2,7 +2,7 @@
 
 import json
 from base64 import b64encode
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 from uuid import UUID
@@ -17,19 +17,25 @@ from jobauto_prefect.ledger.records import Artifact, Job, Lease, OutputLine, Wor
 
 def renew(session: WritingSession, worker: WorkerRecord, jobs: Mapping[int, UUID]) -> None:
     """Renew those of these claims that are leases of this start of a worker."""
-    held = select(Lease).where(
+    held = select(Lease.job_id).where(
         Lease.worker == worker.name,
         Lease.instance == worker.instance,
         tuple_(Lease.job_id, Lease.claim_id).in_(list(jobs.items())),
     )
-    for lease in session.scalars(held.order_by(Lease.job_id).with_for_update()):
-        lease.renewed_at = session.clock()
+    locked = session.scalars(held.order_by(Lease.job_id).with_for_update()).all()
+    if locked:
+        mine = update(Lease).where(Lease.job_id.in_(locked))
+        session.execute(mine.values(renewed_at=session.clock()))
 
 
-def held_among(session: Session, jobs: Mapping[int, UUID]) -> Collection[int]:
-    """Return those of these jobs that have a lease for the claim."""
+def held_among(session: Session, jobs: Mapping[int, UUID]) -> Mapping[int, str | None]:
+    """Return those of these jobs that have a lease for the claim, and why each was asked to end.
+
+    None: nobody has asked.
+    """
+    query = select(Lease.job_id, Job.cancel_reason).join(Job, Job.id == Lease.job_id)
     held = tuple_(Lease.job_id, Lease.claim_id).in_(list(jobs.items()))
-    return set(session.scalars(select(Lease.job_id).where(held)))
+    return {row[0]: row[1] for row in session.execute(query.where(held))}
 
 
 ADD_OUTPUT = text(

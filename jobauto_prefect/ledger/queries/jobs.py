@@ -71,14 +71,6 @@ def leases_older_than(session: Session, instant: datetime) -> Sequence[Lease]:
     return session.scalars(query).all()
 
 
-def cancelled_among(session: Session, job_ids: Sequence[int]) -> dict[int, str]:
-    """Return those of these jobs that somebody asked to end: job id -> why."""
-    query = select(Job.id, Job.cancel_reason).where(
-        Job.id.in_(job_ids), Job.cancel_reason.is_not(None)
-    )
-    return {row[0]: row[1] or "" for row in session.execute(query).all()}
-
-
 def ended_jobs_of_runs(session: Session, flow_run_ids: Sequence[UUID]) -> dict[UUID, Job]:
     """Return those of these flow runs whose newest job is over: flow run id -> that job."""
     newest = (

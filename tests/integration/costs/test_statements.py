@@ -10,7 +10,7 @@ from jobauto_prefect.jobs.windows import due_windows
 from jobauto_prefect.ledger.audit.trail import SERVICE
 from jobauto_prefect.ledger.jobs.flow_runs import run_key
 from jobauto_prefect.ledger.records import Job, RunTemplate
-from tests.support.claims import DEPLOYMENT
+from tests.support.claims import DEPLOYMENT, renewal_of
 from tests.support.counted_facade import CountedFacade
 
 HOUR = timedelta(hours=1)
@@ -62,6 +62,20 @@ async def test_a_report(counted: CountedFacade) -> None:
         with counted.asked.during():
             await counted.reported(launch)
     _require(counted, 8)
+
+
+@pytest.mark.parametrize("jobs", [1, 5])
+async def test_a_renewal(counted: CountedFacade, jobs: int) -> None:
+    template = await _apply(counted)
+    claims = {}
+    for _ in range(jobs):
+        job = await counted.made("/job/", {"runtemplate_id": template})
+        launch = await counted.claimed(**_own_run(counted, job["id"]))
+        claims[str(job["id"])] = launch["claim_id"]
+    with counted.asked.during():
+        answer = await counted.claims.post("/renewals", json=renewal_of(1, jobs=claims))
+    assert answer.json()["stop"] == {}
+    _require(counted, 7)
 
 
 LISTS = {"jobs": 6, "tasks": 2, "runtemplates": 11, "apps": 7, "auditlog": 2}
