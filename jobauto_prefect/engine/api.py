@@ -12,7 +12,7 @@ import itertools
 import os
 import random
 import ssl
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 from uuid import uuid4
@@ -106,7 +106,8 @@ class PrefectApi:
         *,
         authorization: str | None = None,
         timeout_seconds: float = ANSWER_SECONDS,
-        verify: ssl.SSLContext | bool = True,
+        verify: bool = True,
+        certificate_file: str | None = None,
         transport: httpx.AsyncBaseTransport | None = None,
     ) -> None:
         self.url = url.rstrip("/")
@@ -116,9 +117,14 @@ class PrefectApi:
             headers={"Authorization": authorization} if authorization else {},
             timeout=timeout_seconds,
             limits=LIMITS,
-            verify=verify if certificates.needs_certificates(self.url) else False,
             transport=transport,
         )
+        self._needs_certificates = verify and certificates.needs_certificates(self.url)
+        self._load_certificates: Callable[[], ssl.SSLContext] = certificates.load_certificates
+        if certificate_file:
+            self._load_certificates = functools.cache(
+                functools.partial(ssl.create_default_context, cafile=certificate_file)
+            )
         self._csrf_client = str(uuid4())
         self._one_by_one = asyncio.Lock()
         self._asked: dict[str, asyncio.Future[Any]] = {}
@@ -129,7 +135,7 @@ class PrefectApi:
 
         Loading what it needs takes a tenth of a command, and most ask Prefect nothing.
         """
-        return self._open()
+        return self._open(verify=self._needs_certificates and self._load_certificates())
 
     async def __aenter__(self) -> Self:
         return self
@@ -256,6 +262,8 @@ class PrefectApi:
                 wait = min(wait * 2, LONGEST_RETRY_WAIT)
 
     async def _request(self, method: str, path: str, body: Any) -> httpx.Response:
+        if self._needs_certificates and "_client" not in self.__dict__:
+            await asyncio.to_thread(self._load_certificates)
         try:
             return await self._client.request(method, path, json=body)
         except BROKEN:
@@ -293,14 +301,12 @@ def connect() -> PrefectApi:
         raise NotReady("PREFECT_API_URL is not set; it names the Prefect server's API")
     login = settings.auth_string.get_secret_value() if settings.auth_string else None
     key = settings.key.get_secret_value() if settings.key else None
-    verify: ssl.SSLContext | bool = not settings.tls_insecure_skip_verify
-    if verify and settings.ssl_cert_file:
-        verify = ssl.create_default_context(cafile=settings.ssl_cert_file)
     return PrefectApi(
         settings.url,
         authorization=authorization(login, key),
         timeout_seconds=settings.request_timeout,
-        verify=verify,
+        verify=not settings.tls_insecure_skip_verify,
+        certificate_file=settings.ssl_cert_file,
     )
 
 

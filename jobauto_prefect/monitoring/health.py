@@ -46,7 +46,7 @@ def check_answers(url: str) -> Check:
     """Whether a server answers this address with success."""
 
     async def check() -> str | None:
-        verify = certificates.needs_certificates(url)
+        verify = await asyncio.to_thread(certificates.verification, url)
         try:
             async with httpx.AsyncClient(timeout=ANSWER_SECONDS, verify=verify) as client:
                 answer = await client.get(url)

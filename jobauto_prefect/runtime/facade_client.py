@@ -53,7 +53,7 @@ class FacadeClient:
             base_url=f"{self.url}/internal/v1/",
             headers={"Authorization": f"Bearer {token}"},
             timeout=TIMEOUT_SECONDS,
-            verify=certificates.needs_certificates(self.url),
+            verify=certificates.verification(self.url),
         )
 
     async def __aenter__(self) -> Self:

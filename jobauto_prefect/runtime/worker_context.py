@@ -1,11 +1,13 @@
 """Everything a worker needs to run jobs, put together."""
 
+import asyncio
 import contextlib
 import os
 from collections.abc import AsyncIterator, Iterable
 from dataclasses import dataclass
 from uuid import uuid4
 
+from jobauto_prefect import certificates
 from jobauto_prefect.retries import retry_until_available
 from jobauto_prefect.runtime.executor import ExecutorContext
 from jobauto_prefect.runtime.executors.registry import open_executors
@@ -56,6 +58,7 @@ async def open_worker(plan: WorkerConfig) -> AsyncIterator[WorkerContext]:
         workspace = WorkerWorkspace.open(plan.directory, plan.worker, shared=bool(plan.run_as))
         stack.callback(workspace.close)
         users = parse_users(plan.run_as, workspace.path)
+        await asyncio.to_thread(certificates.verification, plan.url)  # the client has it at once
         client = await stack.enter_async_context(FacadeClient(plan.url, plan.token))
         held = HeldJobs(plan.worker, uuid4())
         hello = WorkerHello(

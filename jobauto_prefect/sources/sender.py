@@ -15,6 +15,7 @@ from typing import Generic, TypeVar
 
 import httpx
 
+from jobauto_prefect import certificates
 from jobauto_prefect.errors import JobautoError, SourceUnavailable
 from jobauto_prefect.jobs.isolation import apart
 from jobauto_prefect.ledger.audit.trail import SERVICE, WritingSession
@@ -95,7 +96,7 @@ class Sender(ABC, Generic[Claim, Message]):
 
     async def run(self) -> None:
         """Send what is due until cancelled."""
-        async with webhook_client() as client, asyncio.TaskGroup() as group:
+        async with await asyncio.to_thread(webhook_client) as client, asyncio.TaskGroup() as group:
             while True:
                 for message in await self._next():
                     self.sending[self.recipient(message)] += 1
@@ -164,7 +165,8 @@ ANSWER_SECONDS = 10.0
 
 def webhook_client() -> httpx.AsyncClient:
     """Return a client for `post`, without proxies, which would be told names judged here."""
-    return httpx.AsyncClient(timeout=ANSWER_SECONDS, trust_env=False)
+    verify = certificates.load_certificates(by_environment=False)
+    return httpx.AsyncClient(timeout=ANSWER_SECONDS, trust_env=False, verify=verify)
 
 
 async def post(

@@ -89,11 +89,10 @@ async def run_services(
     wanted = timetable.wanted
     await asyncio.to_thread(follow_zone, ledger, settings)
     authorization = own_authorization(ledger.box)
+    verify = await asyncio.to_thread(certificates.verification, settings.url)
     async with (
         PrefectApi(settings.prefect_api_url, authorization=authorization) as prefect,
-        httpx.AsyncClient(
-            base_url=settings.url, timeout=2, verify=certificates.needs_certificates(settings.url)
-        ) as facade,
+        httpx.AsyncClient(base_url=settings.url, timeout=2, verify=verify) as facade,
         asyncio.TaskGroup() as tasks,
     ):
         context = EngineContext(ledger, prefect, settings)
