@@ -25,6 +25,7 @@
     │   ├── PrefectUnavailable
     │   ├── FacadeUnavailable
     │   └── SourceUnavailable  an adapter database that can't be used
+    ├── PrefectFailed          Prefect fails on this request, and answers others
     ├── NotReady               this installation lacks something; the message names the command
     │   └── KeyMissing         the key of the secret values is not there
     ├── BackupDamaged          a file is no backup, is cut off, or was altered
@@ -213,7 +214,7 @@ class PrefectUnavailable(Unavailable):
 
 
 class PrefectFailed(JobautoError):
-    """Prefect's own code failed on a request; its log says how."""
+    """Prefect's own code failed on this request, and it answers others; its log says how."""
 
 
 class FacadeUnavailable(Unavailable):

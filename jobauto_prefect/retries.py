@@ -6,10 +6,11 @@ import logging
 from collections.abc import Awaitable, Callable, Iterator
 from typing import ParamSpec, TypeVar
 
-from jobauto_prefect.errors import Unavailable
+from jobauto_prefect.errors import PrefectFailed, Unavailable
 
 FIRST_PAUSE_SECONDS = 0.1
 LONGEST_PAUSE_SECONDS = 5.0
+MOST_FAILURES = 8  # of Prefect on one request, in 16 s, until it is given up
 
 Answer = TypeVar("Answer")
 Asked = ParamSpec("Asked")
@@ -52,9 +53,16 @@ async def retry(
 async def retry_until_available(
     ask: Callable[Asked, Awaitable[Answer]], *asked: Asked.args, **named: Asked.kwargs
 ) -> Answer:
-    """Ask a neighbouring service until it answers, however long it is away; refusals are raised."""
-    return await retry(functools.partial(ask, *asked, **named), _while_unavailable)
+    """Ask a neighbouring service until it answers, however long it is away; refusals are raised.
 
+    So is that Prefect fails on this request again and again while it answers others.
+    """
+    failures = 0
 
-def _while_unavailable(error: Exception, usual: float) -> float | None:
-    return usual if isinstance(error, Unavailable) else None
+    def pause_of(error: Exception, usual: float) -> float | None:
+        nonlocal failures
+        failures += isinstance(error, PrefectFailed)
+        may_pass = isinstance(error, PrefectFailed) and failures < MOST_FAILURES
+        return usual if may_pass or isinstance(error, Unavailable) else None
+
+    return await retry(functools.partial(ask, *asked, **named), pause_of)

@@ -9,10 +9,11 @@ import base64
 import contextlib
 import functools
 import itertools
+import logging
 import os
 import random
 import ssl
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 from uuid import uuid4
@@ -26,6 +27,7 @@ from jobauto_prefect.errors import (
     JobautoError,
     NotFound,
     NotReady,
+    PrefectFailed,
     PrefectRefuses,
     PrefectUnavailable,
     Unauthorized,
@@ -34,11 +36,16 @@ from jobauto_prefect.errors import (
 if TYPE_CHECKING:  # a worker holds nothing of the ledger in its memory
     from jobauto_prefect.ledger.secrets import SecretBox
 
+logger = logging.getLogger(__name__)
+
 SERVICE = "jobauto service"
 """Who our own processes are to the gateway, and what their secret is derived for."""
 
 BUSY = frozenset({408, 429, 502, 503, 504})
 """Answers that say: not now. SQLite's "database is locked" arrives as 503."""
+
+READY = "/ready"
+"""Prefect asks its database before it answers there."""
 
 CREATED = 201
 
@@ -61,6 +68,9 @@ LIMITS = httpx.Limits(max_connections=100, max_keepalive_connections=20, keepali
 
 TOGETHER_SECONDS = 1.0
 """How long what many look up alike is not asked for again."""
+
+MOST_UNREADABLE = 20
+"""How many objects one question leaves out; where Prefect fails on more, it fails on all."""
 
 SHOWN_DETAIL = 500  # characters of Prefect's explanation in our messages
 
@@ -96,8 +106,9 @@ class PrefectApi:
     """Calls to one Prefect server, concurrent ones included; close it with `aclose`.
 
     `authorization` is the whole header value. Calls raise `PrefectUnavailable` where Prefect does
-    not answer or stays busy, `NotFound`, `Unauthorized`, `Forbidden`, and `Conflict` with
-    Prefect's explanation for whatever else it refuses.
+    not answer or stays busy, `PrefectFailed` where it fails on this call alone, `NotFound`,
+    `Unauthorized`, `Forbidden`, and `Conflict` with Prefect's explanation for whatever else it
+    refuses.
     """
 
     def __init__(
@@ -197,7 +208,7 @@ class PrefectApi:
             PrefectUnavailable: it may have arrived all the same.
         """
         try:
-            response = await self._client.request("POST", path, json=body)
+            response = await (await self._opened()).request("POST", path, json=body)
         except httpx.TransportError as error:
             raise self._away(error) from None
         if not response.is_success:
@@ -205,12 +216,65 @@ class PrefectApi:
         return _content(response, self.url)
 
     async def pages(self, path: str, query: Mapping[str, Any]) -> AsyncIterator[list[Any]]:
-        """Yield all that a filter finds, a page at a time."""
+        """Yield all that a filter finds, a page at a time; what Prefect can't read is left out."""
         for offset in itertools.count(0, PAGE_SIZE):
-            page = await self.post(path, {**query, "limit": PAGE_SIZE, "offset": offset})
-            yield page
+            page = await self._readable(path, query, range(offset, offset + PAGE_SIZE), [])
+            yield [found for found in page if found is not None]
             if len(page) < PAGE_SIZE:
                 return
+
+    async def _readable(
+        self, path: str, query: Mapping[str, Any], places: range, unreadable: list[str]
+    ) -> list[Any]:
+        """Return what a filter finds in some places; one that can't be read is found by halves.
+
+        It is None in the answer. Where there are many, none of them is to blame.
+        """
+        try:
+            part = {"limit": len(places), "offset": places.start}
+            found: list[Any] = await self.post(path, {**query, **part})
+        except PrefectFailed as error:
+            if len(places) > 1:
+                half = len(places) // 2
+                first = await self._readable(path, query, places[:half], unreadable)
+                return first + await self._readable(path, query, places[half:], unreadable)
+            _leave_out(unreadable, f"number {places.start} of {path}", error)
+            return [None]
+        return found
+
+    async def find(
+        self, kind: str, values: Iterable[str], field: str = "id"
+    ) -> tuple[list[Any], list[str]]:
+        """Read the objects of a kind that have one of these values, a page at a time.
+
+        Returns:
+            The objects, and the values of those that Prefect can't read: they may be there.
+
+        Raises:
+            PrefectUnavailable: Prefect does not answer.
+        """
+        wanted, unreadable = sorted(values), list[str]()
+        found = [
+            each
+            for begin in range(0, len(wanted), PAGE_SIZE)
+            for each in await self._find(kind, field, wanted[begin : begin + PAGE_SIZE], unreadable)
+        ]
+        return found, unreadable
+
+    async def _find(
+        self, kind: str, field: str, values: Sequence[str], unreadable: list[str]
+    ) -> list[Any]:
+        body = {kind: {field: {"any_": values}}, "limit": PAGE_SIZE}
+        try:
+            found: list[Any] = await self.post(f"/{kind}/filter", body)
+        except PrefectFailed as error:
+            if len(values) > 1:
+                half = len(values) // 2
+                first = await self._find(kind, field, values[:half], unreadable)
+                return first + await self._find(kind, field, values[half:], unreadable)
+            _leave_out(unreadable, values[0], error)
+            return []
+        return found
 
     async def create(self, path: str, body: Any) -> tuple[Any, bool]:
         """Post JSON; return the answer's JSON, and whether Prefect made something new of it."""
@@ -241,13 +305,23 @@ class PrefectApi:
         if response.status_code == 403 and "CSRF" in response.text:
             await self._fetch_csrf_token()
             response = await self._retry_while_busy(method, path, body)
+        is_failure = _is_failure(response) or _is_refused_by_database(response)
+        if is_failure and await self._is_ready():
+            raise PrefectFailed(
+                f"Prefect fails on {method} {path} ({response.status_code}); the log of its server"
+                " says how"
+            )
         if not response.is_success:
             raise _error(response, method, path)
         return response
 
+    async def _is_ready(self) -> bool:
+        """Whether Prefect and its database answer others: a failure is then of one call alone."""
+        return (await self._request("GET", READY, None)).status_code < 500
+
     async def _retry_while_busy(self, method: str, path: str, body: Any) -> httpx.Response:
         response = await self._request(method, path, body)
-        if response.status_code not in BUSY:
+        if not _is_busy(response):
             return response
         # Writers that come again one by one do not get in each other's way once more.
         async with self._one_by_one:
@@ -256,24 +330,29 @@ class PrefectApi:
             wait = LONGEST_RETRY_WAIT / 4
             while True:
                 response = await self._request(method, path, body)
-                if response.status_code not in BUSY or loop.time() > until:
+                if not _is_busy(response) or loop.time() > until:
                     return response
                 await asyncio.sleep(random.uniform(wait / 2, wait))  # noqa: S311 - spreads callers
                 wait = min(wait * 2, LONGEST_RETRY_WAIT)
 
     async def _request(self, method: str, path: str, body: Any) -> httpx.Response:
-        if self._needs_certificates and "_client" not in self.__dict__:
-            await asyncio.to_thread(self._load_certificates)
+        client = await self._opened()
         try:
-            return await self._client.request(method, path, json=body)
+            return await client.request(method, path, json=body)
         except BROKEN:
             pass  # a busy server closes idle connections in the moment they are used again
         except httpx.TransportError as error:
             raise self._away(error) from None
         try:
-            return await self._client.request(method, path, json=body)
+            return await client.request(method, path, json=body)
         except httpx.TransportError as error:
             raise self._away(error) from None
+
+    async def _opened(self) -> httpx.AsyncClient:
+        """Return the client; the certificates it needs are loaded beside the event loop."""
+        if self._needs_certificates and "_client" not in self.__dict__:
+            await asyncio.to_thread(self._load_certificates)
+        return self._client
 
     def _away(self, error: httpx.TransportError) -> PrefectUnavailable:
         reason = str(error) or type(error).__name__
@@ -326,11 +405,42 @@ def sign_in_as(worker_token: str) -> Iterator[None]:
         yield
 
 
+def _leave_out(unreadable: list[str], name: str, error: PrefectFailed) -> None:
+    unreadable.append(name)
+    if len(unreadable) > MOST_UNREADABLE:
+        raise error
+    logger.warning("%s is left out: %s", name, error)
+
+
 def _content(response: httpx.Response, url: str) -> Any:
     try:
         return response.json() if response.content else None
     except ValueError:  # something in between answered, such as a proxy
         raise PrefectUnavailable(f"{url} answered something else than JSON") from None
+
+
+def _is_failure(response: httpx.Response) -> bool:
+    """Whether Prefect's own code failed: the gateway answers 502 then, in the words of an API."""
+    if response.status_code == 502:
+        with contextlib.suppress(ValueError):
+            body = response.json()
+            return isinstance(body, dict) and "exception_message" in body
+    return response.status_code == 500
+
+
+def _is_refused_by_database(response: httpx.Response) -> bool:
+    """Whether Prefect's database refused this: PostgreSQL for any reason, SQLite as it is locked.
+
+    It is asked again for `BUSY_SECONDS` before that is looked at.
+    """
+    with contextlib.suppress(ValueError):
+        said: Any = response.json() if response.status_code == 503 else None
+        return bool(said == {"exception_message": "Service Unavailable"})
+    return False
+
+
+def _is_busy(response: httpx.Response) -> bool:
+    return response.status_code in BUSY and not _is_failure(response)
 
 
 def _error(response: httpx.Response, method: str, path: str) -> JobautoError:

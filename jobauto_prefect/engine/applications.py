@@ -247,7 +247,7 @@ async def _ending_on_sigterm(
     ending: list[asyncio.Task[None]] = []
 
     async def end() -> None:
-        states: Mapping[UUID, str] = {}
+        states: Mapping[UUID, str | None] = {}
         with contextlib.suppress(JobautoError):
             states = await read_states(api, [flow_run_id])
         if states.get(flow_run_id) in ENDING:

@@ -11,14 +11,17 @@ from enum import StrEnum
 from typing import Any
 from uuid import UUID, uuid4
 
-from jobauto_prefect.engine.api import PAGE_SIZE, PrefectApi
-from jobauto_prefect.errors import JobautoError, NotFound
+from jobauto_prefect.engine.api import PrefectApi
+from jobauto_prefect.errors import JobautoError, NotFound, PrefectFailed
 from jobauto_prefect.jobs.appearance import RunAppearance
 from jobauto_prefect.runtime.protocol import PrefectState, RunStatus
 
 logger = logging.getLogger(__name__)
 
 ENDING = frozenset({"CANCELLING", "CANCELLED"})
+FAILED = "Error validating state: "
+"""So begins why Prefect did not set a state, where its own code failed."""
+
 CANCELLED_IN_PREFECT = "cancelled in Prefect"
 """Why a job whose run is one of those ends."""
 
@@ -136,13 +139,17 @@ async def propose(
 
     Raises:
         NotFound: the flow run is gone.
+        PrefectFailed: it has not decided, for its own code failed.
     """
     proposed = _proposed(state, message, transition_id or uuid4())
     if at is not None:
         proposed["state_details"]["scheduled_time"] = at.isoformat()
     body = {"state": proposed, "force": force}
     answer = await api.post(f"/flow_runs/{flow_run_id}/set_state", body)
-    return _proposal(answer, proposed)
+    proposal = _proposal(answer, proposed)
+    if proposal.verdict is Verdict.ABORT and proposal.reason.startswith(FAILED):
+        raise PrefectFailed(f"Prefect fails on flow run {flow_run_id}: {proposal.reason}")
+    return proposal
 
 
 def _proposed(state: str, message: str, transition_id: UUID) -> dict[str, Any]:
@@ -330,24 +337,24 @@ class PrefectRun:
     appearance: RunAppearance
 
 
-async def read_runs(api: PrefectApi, flow_run_ids: Iterable[UUID]) -> dict[UUID, PrefectRun]:
-    """Return flow run -> its status, 200 with one call; runs that are gone are left out."""
-    wanted = [str(flow_run_id) for flow_run_id in flow_run_ids]
-    statuses: dict[UUID, PrefectRun] = {}
-    for start in range(0, len(wanted), PAGE_SIZE):
-        some = wanted[start : start + PAGE_SIZE]
-        runs = await api.post("/flow_runs/filter", {"flow_runs": {"id": {"any_": some}}})
-        for run in runs:
-            appearance = RunAppearance(run["name"], tuple(run["tags"]))
-            status = PrefectRun(run["state_type"], run["run_count"], appearance)
-            statuses[UUID(run["id"])] = status
+async def read_runs(api: PrefectApi, flow_run_ids: Iterable[UUID]) -> dict[UUID, PrefectRun | None]:
+    """Return flow run -> its status, 200 with one call; runs that are gone are left out.
+
+    None: Prefect has the run, or had it, and can't read it.
+    """
+    runs, unreadable = await api.find("flow_runs", map(str, flow_run_ids))
+    statuses: dict[UUID, PrefectRun | None] = dict.fromkeys(map(UUID, unreadable))
+    for run in runs:
+        appearance = RunAppearance(run["name"], tuple(run["tags"]))
+        status = PrefectRun(run["state_type"], run["run_count"], appearance)
+        statuses[UUID(run["id"])] = status
     return statuses
 
 
-async def read_states(api: PrefectApi, flow_run_ids: Iterable[UUID]) -> dict[UUID, str]:
-    """Return flow run -> type of state; runs that are gone are left out."""
+async def read_states(api: PrefectApi, flow_run_ids: Iterable[UUID]) -> dict[UUID, str | None]:
+    """Return flow run -> type of state, as `read_runs`."""
     statuses = await read_runs(api, flow_run_ids)
-    return {flow_run_id: status.state for flow_run_id, status in statuses.items()}
+    return {run: status.state if status else None for run, status in statuses.items()}
 
 
 async def was_cancelled(api: PrefectApi, flow_run_id: UUID) -> bool:

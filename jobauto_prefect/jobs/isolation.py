@@ -2,10 +2,13 @@
 
 import contextlib
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from typing import TypeVar
 
 from jobauto_prefect.definitions.storable import storable_text
 from jobauto_prefect.errors import JobautoError, Locked, Unavailable
+
+Item = TypeVar("Item")
 
 logger = logging.getLogger(__name__)
 
@@ -35,3 +38,31 @@ def apart(item: str, put_aside: Callable[[str], object] | None = None) -> Iterat
             logger.exception("%s is put aside", item)
         if put_aside is not None:
             put_aside(reason)
+
+
+async def by_halves(
+    items: Sequence[Item],
+    work: Callable[[Sequence[Item]], Awaitable[object]],
+    name: Callable[[Item], str],
+) -> list[Item]:
+    """Work on items together; where that fails, on halves, until the one to blame is put aside.
+
+    Returns:
+        Those that were put aside.
+
+    Raises:
+        JobautoError: what concerns all items.
+    """
+    try:
+        await work(items)
+    except CONCERNS_ALL:
+        raise
+    except Exception:
+        if len(items) > 1:
+            half = len(items) // 2
+            first = await by_halves(items[:half], work, name)
+            return first + await by_halves(items[half:], work, name)
+        with apart(name(items[0])):
+            raise
+        return [*items]
+    return []

@@ -58,11 +58,11 @@ class OverrunMonitor:
     def _slow(self, now: datetime) -> list[tuple[int, timedelta]]:
         """Return the jobs that have run for too long, and for how long they may."""
         with self._ledger.reading() as session:
-            running = [
-                job
-                for job in overruns.running_jobs(session, now - LEAST_EXCESS)
-                if is_wanted(Occasion.SLOW, job.of_template, job.of_company)
-            ]
+            running = []
+            for job in overruns.running_jobs(session, now - LEAST_EXCESS):
+                with apart(f"job {job.id}"):
+                    if is_wanted(Occasion.SLOW, job.of_template, job.of_company):
+                        running.append(job)
             former = self._slow_after
             self._slow_after = {
                 job.id: former[job.id]
@@ -76,11 +76,13 @@ class OverrunMonitor:
     def _open(self, now: datetime) -> list[overruns.OpenWindow]:
         """Return the windows that somebody wants to be told of when they are late."""
         with self._ledger.reading() as session:
-            return [
-                window
-                for window in overruns.open_windows(session, now)
-                if is_wanted(Occasion.LATE, window.of_template, window.of_company)
-            ]
+            windows = overruns.open_windows(session, now)
+        wanted = []
+        for window in windows:
+            with apart(f"task {window.id}"):
+                if is_wanted(Occasion.LATE, window.of_template, window.of_company):
+                    wanted.append(window)
+        return wanted
 
     def _due(self, window: overruns.OpenWindow) -> datetime:
         by = window.of_template.get("finished_by") or window.of_company.get("finished_by")

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -24,9 +25,15 @@ STARTS_WITHIN = 240  # seconds, on a busy machine
 
 
 @pytest.fixture(scope="session")
-def prefect_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+def prefect_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The home of that server."""
+    return tmp_path_factory.mktemp("prefect")
+
+
+@pytest.fixture(scope="session")
+def prefect_server(prefect_folder: Path) -> Iterator[str]:
     """The API address of a real Prefect server with its own SQLite database."""
-    home = tmp_path_factory.mktemp("prefect")
+    home = prefect_folder
     provide_prefect_database(home)
     port = free_port()
     url = f"http://127.0.0.1:{port}/api"

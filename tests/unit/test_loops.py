@@ -33,30 +33,24 @@ PAGES = "pages of one question to Prefect, not items"
 TURNS = "turns of one thing, not items"
 
 WHOLE: dict[str, str] = {
-    "engine/flow_runs.py read_runs": PAGES,
     "engine/sync/deployments.py move_waiting_runs": BY_MESSAGE,
     "engine/sync/upcoming_runs.py UpcomingRuns.look": PAGES,
-    "engine/sync/upcoming_runs.py UpcomingRuns._name": "names of runs, by which nothing waits",
     "engine/sync/upcoming_runs.py sync_upcoming_runs": BY_TEMPLATE,
     "engine/outbox_worker.py OutboxWorker._claim": "given back at the end of the process",
     "engine/outbox_worker.py OutboxWorker._handle": "what fails is left to be taken again",
     "engine/outbox_worker.py OutboxWorker._deliveries": "given back at the end of the process",
     "engine/services/background.py _seal": TURNS,
     "engine/services/event_dispatch.py _ended_runs": PAGES,
-    "engine/services/event_emitter.py EventEmitter._emit": "answers for each event are kept",
     "engine/services/event_emitter.py EventEmitter._record_answers": "a statement for each answer",
-    "engine/services/retention.py Pruner._remove_together": PAGES,
+    "engine/services/retention.py Pruner._remove": PAGES,
     "engine/services/retention.py Pruner._take": "batches, in which each record is put aside alone",
     "engine/services/retention.py Pruner.preview": "counts for a person, who is told what failed",
     "engine/services/window_scheduler.py WindowScheduler._catch_up.work": ONE_TRANSACTION,
     "engine/sync/credentials.py _remember_type": BY_MESSAGE,
     "engine/sync/credentials.py _retry_conflicts": TURNS,
-    "engine/sync/deployment_drift.py _planned": "a page of plans that only read the ledger",
     "engine/sync/deployment_drift.py stray_deployments": PAGES,
     "engine/sync/deployments.py _change_schedule": BY_MESSAGE,
     "engine/sync/deployments.py retire_flow": BY_MESSAGE,
-    "engine/sync/drift.py read_objects": PAGES,
-    "engine/sync/drift_monitor.py DriftMonitor.check_next": "kinds of records, each with its page",
     "engine/sync/drift_monitor.py correct_all": "a command, whose caller is told what failed",
     "engine/sync/template_deployments.py _apply_plans": BY_MESSAGE,
     "engine/sync/template_deployments.py _enqueue_rules": BY_MESSAGE,
@@ -74,11 +68,13 @@ WHOLE: dict[str, str] = {
 }
 """Loops whose items are none that anybody sends, or stand or fall together; and why."""
 
-BY_SHAPE = "that it is apart is looked at, and no item is poisoned"
-
 POISONED: dict[str, str] = {
-    "engine/services/reconciler.py UnclaimedRuns.look": BY_SHAPE,
-    "engine/services/background.py Reaper._reap_before": BY_SHAPE,
+    "engine/services/reconciler.py UnclaimedRuns.look": (
+        "engine/test_poison.py test_runs_without_a_job_end_beside_some_that_prefect_does_not_end"
+    ),
+    "engine/services/background.py Reaper._reap_before": (
+        "jobs/test_isolation.py test_lost_jobs_are_found_beside_one_that_can_not_be_written"
+    ),
     "engine/services/event_dispatch.py dispatch_batch": (
         "jobs/test_isolation.py test_rules_start_beside_a_delivery_of_an_unknown_kind"
     ),
@@ -93,25 +89,73 @@ POISONED: dict[str, str] = {
         "engine/test_reconciler.py "
         "test_a_job_that_nothing_can_be_done_with_is_named_and_the_others_are_settled"
     ),
-    "engine/services/retention.py Pruner._prune_runs": BY_SHAPE,
+    "engine/services/retention.py Pruner._prune_runs": (
+        "engine/test_poison.py test_runs_go_beside_some_that_prefect_does_not_delete"
+    ),
     "engine/services/retention.py Pruner.prune": (
         "engine/test_pruning.py test_a_record_that_can_not_be_deleted_is_named_and_the_others_go"
     ),
-    "engine/services/window_scheduler.py MissingRunMonitor._bind": BY_SHAPE,
-    "engine/services/window_scheduler.py WindowScheduler._give_up": BY_SHAPE,
+    "engine/services/window_scheduler.py MissingRunMonitor._bind": (
+        "engine/test_poison.py test_windows_get_their_runs_beside_one_that_can_not_be_written"
+    ),
+    "engine/services/window_scheduler.py WindowScheduler._give_up": (
+        "engine/test_poison.py test_silent_jobs_are_given_up_beside_one_that_can_not_be_written"
+    ),
     "engine/services/window_scheduler.py WindowScheduler._together": (
         "jobs/test_isolation.py test_windows_open_beside_a_run_template_that_waits_for_ever"
     ),
-    "engine/sync/application_flows.py delete_unused_flows": BY_SHAPE,
-    "engine/sync/drift.py Comparison.correct": BY_SHAPE,
-    "engine/sync/template_deployments.py look_ahead": BY_SHAPE,
+    "engine/sync/application_flows.py delete_unused_flows": (
+        "engine/test_poison.py test_flows_of_deleted_applications_go_beside_one_that_prefect_keeps"
+    ),
+    "engine/sync/drift.py Comparison.correct": (
+        "engine/test_poison.py test_drift_is_corrected_beside_what_can_not_be_written"
+    ),
+    "engine/sync/template_deployments.py look_ahead": (
+        "engine/test_poison.py "
+        "test_what_is_to_come_is_shown_beside_templates_that_nothing_can_be_done_with"
+    ),
     "engine/worker/dispatcher.py waiting_runs": (
         "engine/test_engine_api.py test_a_run_that_can_not_be_read_keeps_no_other_waiting"
+    ),
+    "engine/sync/credentials.py BlockTypeComparison.read_present": (
+        "engine/test_poison.py test_drift_is_corrected_beside_a_block_type_that_can_not_be_read"
+    ),
+    "engine/sync/deployment_drift.py _planned": (
+        "engine/test_poison.py test_drift_is_corrected_beside_run_templates_that_can_not_be_read"
+    ),
+    "engine/sync/deployment_drift.py find_drift": (
+        "engine/test_poison.py test_drift_is_corrected_beside_run_templates_that_can_not_be_read"
+    ),
+    "engine/sync/drift.py ObjectComparison._read_plans": (
+        "engine/test_poison.py "
+        "test_drift_is_corrected_beside_records_and_objects_that_can_not_be_read"
+    ),
+    "engine/sync/drift.py ObjectComparison.find": (
+        "engine/test_poison.py "
+        "test_drift_is_corrected_beside_records_and_objects_that_can_not_be_read"
+    ),
+    "engine/sync/drift_monitor.py DriftMonitor.check_next": (
+        "engine/test_poison.py test_kinds_are_compared_beside_one_that_fails_as_a_whole"
+    ),
+    "engine/sync/upcoming_runs.py UpcomingRuns._name": (
+        "engine/test_poison.py test_runs_are_named_beside_one_that_prefect_does_not_name"
+    ),
+    "engine/sync/upcoming_runs.py read_outlooks": (
+        "engine/test_poison.py "
+        "test_what_is_to_come_is_shown_beside_templates_that_nothing_can_be_done_with"
     ),
     "jobs/actions.py run_due_actions": (
         "jobs/test_isolation.py test_actions_are_done_beside_one_that_says_nothing"
     ),
-    "jobs/overruns.py OverrunMonitor.look": BY_SHAPE,
+    "jobs/overruns.py OverrunMonitor._open": (
+        "jobs/test_watch.py test_what_is_slow_or_late_is_told_beside_what_nothing_can_be_done_with"
+    ),
+    "jobs/overruns.py OverrunMonitor._slow": (
+        "jobs/test_watch.py test_what_is_slow_or_late_is_told_beside_what_nothing_can_be_done_with"
+    ),
+    "jobs/overruns.py OverrunMonitor.look": (
+        "jobs/test_watch.py test_what_is_slow_or_late_is_told_beside_what_nothing_can_be_done_with"
+    ),
     "jobs/windows/due_windows.py follow_zone": (
         "jobs/test_isolation.py test_services_start_beside_a_run_template_that_waits_for_ever"
     ),
@@ -189,7 +233,7 @@ def test_the_table_names_what_is_there() -> None:
     apart = {name for name, there in FOUND.items() if all(map(is_apart, there))}
     assert not WHOLE.keys() - FOUND.keys() | WHOLE.keys() & apart
     assert apart == POISONED.keys()
-    for path, name in (test.split() for test in set(POISONED.values()) - {BY_SHAPE}):
+    for path, name in (test.split() for test in set(POISONED.values())):
         assert f"def {name}(" in (INTEGRATION / path).read_text(), f"{path} has no {name}"
 
 

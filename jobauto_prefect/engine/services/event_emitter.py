@@ -38,13 +38,16 @@ TOGETHER_SECONDS = 0.3
 """So long after an emission the next one waits: in a burst each end would be one of its own, with
 two transactions here and a request to Prefect."""
 
+FAILED_SECONDS = 1.0
+"""The same where Prefect failed on an event."""
+
 FAILURE = "failure"
 Body = dict[str, Any]
 Emission = tuple[Unemitted, list[Body]]
 """An event of the ledger, and what Prefect is told of it."""
 
 EXTERNAL_IDS_SHOWN = 300  # characters
-MOST_FAILURES = 3  # of Prefect at one event, until it will not hear of it
+MOST_FAILURES = 10  # of Prefect on one event, until it will not hear of it
 
 
 class EventEmitter:
@@ -73,7 +76,9 @@ class EventEmitter:
                 await asyncio.shield(asyncio.to_thread(self._release_lock))
                 raise
             await asyncio.to_thread(self._record_answers, batch, answers)
-            await asyncio.sleep(TOGETHER_SECONDS)
+            is_failing = len(answers) < len(batch)
+            is_more |= is_failing
+            await asyncio.sleep(FAILED_SECONDS if is_failing else TOGETHER_SECONDS)
 
     def _release_lock(self) -> None:
         with self._ledger.writing(SERVICE) as session:
@@ -100,24 +105,29 @@ class EventEmitter:
         with self._ledger.writing(SERVICE) as session:
             lock: locks.HeldLock | None = self._lock
             for error in set(answers.values()):
-                events = [each for each, _ in batch if answers[each.event.id] == error]
+                told = {event for event, answer in answers.items() if answer == error}
+                events = [each for each, _ in batch if each.event.id in told]
                 event_store.mark_emitted(session, events, PATIENCE, error, lock)
                 lock = None
+            if lock is not None:
+                locks.release(session, *lock)
 
     async def _emit(self, batch: Sequence[Emission]) -> Mapping[int, str | None]:
-        """Send a batch; return event -> why Prefect refuses it, None: it was accepted."""
+        """Send a batch; return event -> why Prefect refuses it, None: it was accepted.
+
+        One on which Prefect fails is left out, to be sent again, until it has failed too often.
+        """
         try:
             await self._prefect.post("/events", [body for _, bodies in batch for body in bodies])
         except (Conflict, PrefectFailed) as error:
             if len(batch) > 1:
-                answers: dict[int, str | None] = {}
-                for emission in batch:
-                    answers |= await self._emit([emission])
-                return answers
+                half = len(batch) // 2
+                return {**await self._emit(batch[:half]), **await self._emit(batch[half:])}
             event_id = batch[0][0].event.id
             self._failures[event_id] += 1
             if isinstance(error, PrefectFailed) and self._failures[event_id] < MOST_FAILURES:
-                raise
+                logger.warning("event %s is sent again: %s", event_id, error)
+                return {}
             del self._failures[event_id]
             logger.warning("Prefect refuses event %s: %s", event_id, error)
             return {event_id: storable_text(str(error))}

@@ -71,12 +71,12 @@ class Reconciler:
         now = self._context.ledger.clock()
         try:
             await self._context.prefect.get("/health")
-            status = await pool_status(self._context.prefect)
+            with apart("what the work pools are"):
+                await self._keep(await pool_status(self._context.prefect))
         except PrefectUnavailable as error:
             self._was_away = True
             await self._keep(PrefectStatus(away=str(error)))
             raise
-        await self._keep(status)
         if self._was_away:
             await self._doubt()
         self._answered_at, self._was_away = now, False
@@ -101,8 +101,10 @@ async def confirm_ends(context: EngineContext) -> None:
         present = await read_runs(context.prefect, runs)
         confirmed: list[End] = []
         for end in ends:
+            status = present.get(run := end.flow_run_id or NO_RUN)
+            if run in present and status is None:
+                continue  # Prefect can't read it; it is looked at again
             with apart(f"the end of job {end.job_id}"):
-                status = present.get(end.flow_run_id or NO_RUN)
                 confirmed += [end] if await _is_settled(context, end, status) else []
         if confirmed:
             await context.write(confirmations.confirm, confirmed)
@@ -156,7 +158,8 @@ async def settle_waiting(context: EngineContext) -> None:
     states = await read_states(context.prefect, waiting)
     for flow_run_id, job_id in waiting.items():
         state = states.get(flow_run_id)
-        if state not in WAITING_STATES:
+        is_unreadable = flow_run_id in states and state is None
+        if state not in WAITING_STATES and not is_unreadable:
             with apart(f"job {job_id}"):
                 await context.write(_settle_job, job_id, state)
 
@@ -228,12 +231,13 @@ class UnclaimedRuns:
         due = {run for run, since in self._seen_since.items() if now - since >= CLAIM_WITHIN}
         # Who claims just now has a job by the second look.
         for flow_run_id in due & await self._unclaimed() if due else ():
-            with apart(f"flow run {flow_run_id}"):
+            with apart(f"flow run {flow_run_id}"), contextlib.suppress(NotFound):
+                answer = await propose(
+                    self._context.prefect, flow_run_id, PrefectState.CRASHED, UNCLAIMED
+                )
+                if not answer.accepted:
+                    raise Conflict(f"Prefect does not end it: {answer.reason}")
                 logger.warning("flow run %s is Crashed: %s", flow_run_id, UNCLAIMED)
-                with contextlib.suppress(NotFound):
-                    await propose(
-                        self._context.prefect, flow_run_id, PrefectState.CRASHED, UNCLAIMED
-                    )
 
     async def _unclaimed(self) -> set[UUID]:
         running = await self._running()

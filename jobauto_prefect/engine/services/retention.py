@@ -9,10 +9,12 @@ from collections import Counter
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Any
 
 from jobauto_prefect.engine.context import EngineContext
-from jobauto_prefect.jobs.isolation import CONCERNS_ALL, apart
+from jobauto_prefect.errors import Conflict, Forbidden, PrefectFailed
+from jobauto_prefect.jobs.isolation import apart, by_halves
 from jobauto_prefect.jobs.retention import KeptRuns, Kind, Step, kept_runs, steps_of
 from jobauto_prefect.ledger.jobs.retention import Ended, runs_only_of
 
@@ -70,9 +72,14 @@ class Pruner:
         nothing_left = True
         async for batch in self._batches(step, self._walked.get(step.scope)):
             began = time.monotonic()
-            gone = await self._remove(step, batch)
-            tally.counts.update((step.kind, row.company_id) for row in gone)
-            nothing_left &= len(gone) == len(batch)
+            stays = await by_halves(
+                batch,
+                partial(self._remove, step),
+                lambda row: f"retention of {step.kind}: number {row.id}",
+            )
+            kept = {row.id for row in stays}
+            tally.counts.update((step.kind, row.company_id) for row in batch if row.id not in kept)
+            nothing_left &= not stays
             if step.kind is Kind.OUTPUT and nothing_left:
                 self._walked[step.scope] = batch[-1]
             if until is not None and time.monotonic() > until:
@@ -114,23 +121,7 @@ class Pruner:
             yield batch
             after = batch[-1]
 
-    async def _remove(self, step: Step, batch: Sequence[Ended]) -> Sequence[Ended]:
-        """Delete records; return those that went: one that can't is found by halves, and stays."""
-        try:
-            await self._remove_together(step, batch)
-        except CONCERNS_ALL:
-            raise
-        except Exception:
-            if len(batch) > 1:
-                half = len(batch) // 2
-                halves = batch[:half], batch[half:]
-                return [row for part in halves for row in await self._remove(step, part)]
-            with apart(f"retention of {step.kind}: number {batch[0].id}"):
-                raise
-            return []
-        return batch
-
-    async def _remove_together(self, step: Step, batch: Sequence[Ended]) -> None:
+    async def _remove(self, step: Step, batch: Sequence[Ended]) -> None:
         if step.kind is Kind.JOBS:
             runs = await self._context.read(runs_only_of, batch)
             for start in range(0, len(runs), RUNS_AT_ONCE):
@@ -148,12 +139,33 @@ class Pruner:
         for kept in await self._context.read(kept_runs, self._context.settings):
             for wanted in _filters(kept, now):
                 with apart(f"retention of flow runs after {kept.days} days"):
-                    while deleted := await self._delete_runs(wanted):
+                    stay: list[str] = []
+                    while deleted := await self._delete_next_runs(wanted, stay):
                         gone += deleted
                         if until is not None and time.monotonic() > until:
                             return gone
                         await asyncio.sleep(SHORTEST_PAUSE)
         return gone
+
+    async def _delete_next_runs(self, wanted: Mapping[str, Any], stay: list[str]) -> int:
+        """Delete some flow runs but those that `stay`, to which is added what can't be deleted.
+
+        0: nothing is left, or Prefect deletes none of them.
+        """
+        following = {**wanted, "id": {"not_any_": stay}}
+        try:
+            return await self._delete_runs(following)
+        except (Conflict, Forbidden, PrefectFailed):
+            body = {"flow_runs": following, "limit": RUNS_AT_ONCE}
+            runs = await self._context.prefect.post("/flow_runs/filter", body)
+        ids = [run["id"] for run in runs]
+        held = await by_halves(
+            ids,
+            lambda some: self._delete_runs({"id": {"any_": some}}),
+            lambda run: f"retention of flow run {run}",
+        )
+        stay += held
+        return len(ids) - len(held)
 
     async def _delete_runs(self, wanted: Mapping[str, Any]) -> int:
         body = {"flow_runs": wanted, "limit": RUNS_AT_ONCE}

@@ -25,6 +25,7 @@ from jobauto_prefect.engine.sync.deployment_comparison import PrefectObject
 from jobauto_prefect.engine.sync.drift import Differences, ObjectComparison
 from jobauto_prefect.engine.sync.record_locks import hold_record
 from jobauto_prefect.errors import Conflict, NotFound
+from jobauto_prefect.jobs.isolation import apart
 from jobauto_prefect.ledger.audit.trail import WritingSession
 from jobauto_prefect.ledger.outbox import OutboxKind, enqueue
 from jobauto_prefect.ledger.prefect_objects import enqueue_deletion
@@ -217,10 +218,13 @@ class BlockTypeComparison(ObjectComparison[CredentialType, BlockTypePlan]):
 
     async def read_present(
         self, ids: Collection[UUID | None]
-    ) -> dict[UUID | None, PrefectObject | None]:
+    ) -> tuple[dict[UUID | None, PrefectObject | None], set[UUID | None]]:
         """Read each block type by itself: Prefect does not look for them by their ids."""
-        api = self.context.prefect
-        return {each: await api.get_or_none(f"/block_types/{each}") for each in ids}
+        present = dict[UUID | None, PrefectObject | None]()
+        for each in ids:
+            with apart(f"block type {each}"):
+                present[each] = await self.context.prefect.get_or_none(f"/block_types/{each}")
+        return present, {*ids} - present.keys()
 
     def company_of(self, _record: CredentialType) -> None:
         """Return None: the types are all companies'."""

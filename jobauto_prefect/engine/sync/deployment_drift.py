@@ -4,7 +4,6 @@ Whether a deployment is paused, and its cron expression and time zone, the recor
 else is noted in the audit trail and put back.
 """
 
-import contextlib
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -30,10 +29,9 @@ from jobauto_prefect.engine.sync.drift import (
     Correction,
     Drift,
     last_of,
-    read_objects,
 )
 from jobauto_prefect.engine.work_pools import POOL_TYPE
-from jobauto_prefect.errors import InvalidInput
+from jobauto_prefect.jobs.isolation import apart
 from jobauto_prefect.jobs.windows.due_windows import keep_windows
 from jobauto_prefect.ledger.audit.trail import Actor, WritingSession
 from jobauto_prefect.ledger.jobs import windows
@@ -117,11 +115,12 @@ def _followed(drift: Drift[DeploymentPlan], adopted: Collection[str]) -> set[str
 
 @dataclass(frozen=True, slots=True)
 class _Present:
-    """What Prefect holds, by id; of work pools the names."""
+    """What Prefect holds, by id; of work pools the names, and what of it Prefect can't read."""
 
     flows: Mapping[str, PrefectObject]
     deployments: Mapping[str, PrefectObject]
     pools: frozenset[str]
+    unreadable: frozenset[str]
 
 
 async def find_drift(
@@ -143,17 +142,15 @@ async def find_drift(
     """
     planned = await context.read(_planned, context.settings, companies, among)
     present = await _read(context.prefect, planned.values())
-    drifts = (
-        Drift(
-            template_id,
-            ids.deployment_id,
-            plan,
-            present.deployments.get(_text(ids.deployment_id)),
-            dict(_differences(plan, ids, present)),
-        )
-        for template_id, (plan, ids) in planned.items()
-    )
-    return [drift for drift in drifts if drift.differences]
+    drifts = []
+    for template_id, (plan, ids) in planned.items():
+        if present.unreadable & {_text(ids.flow_id), _text(ids.deployment_id), plan.work_pool}:
+            continue
+        with apart(f"run template {template_id}"):
+            if differing := dict(_differences(plan, ids, present)):
+                deployment = present.deployments.get(_text(ids.deployment_id))
+                drifts.append(Drift(template_id, ids.deployment_id, plan, deployment, differing))
+    return drifts
 
 
 def _planned(
@@ -167,7 +164,7 @@ def _planned(
     given = given_by_rules(session, [template.id for template in templates])
     for template in templates:
         # A zone may vanish with an update of the machine: the others are compared.
-        with contextlib.suppress(InvalidInput):
+        with apart(f"run template {template.id}"):
             plan = desired_deployment(session, template, settings, given)
             planned[template.id] = plan, AppliedIds(template.app.flow_id, template.deployment_id)
     return planned
@@ -179,13 +176,14 @@ async def _read(
     flow_ids = {str(ids.flow_id) for _, ids in planned if ids.flow_id}
     deployment_ids = {str(ids.deployment_id) for _, ids in planned if ids.deployment_id}
     names = {plan.work_pool for plan, _ in planned}
-    flows = await read_objects(prefect, "flows", "id", flow_ids)
-    deployments = await read_objects(prefect, "deployments", "id", deployment_ids)
-    pools = await read_objects(prefect, "work_pools", "name", names)
+    flows, lost_flows = await prefect.find("flows", flow_ids)
+    deployments, lost_deployments = await prefect.find("deployments", deployment_ids)
+    pools, lost_pools = await prefect.find("work_pools", names, "name")
     return _Present(
         {flow["id"]: flow for flow in flows},
         {deployment["id"]: deployment for deployment in deployments},
         frozenset(pool["name"] for pool in pools),
+        frozenset([*lost_flows, *lost_deployments, *lost_pools]),
     )
 
 
@@ -275,9 +273,10 @@ async def adopt_pauses(context: EngineContext, template_ids: Collection[int]) ->
     pauses = await context.read(windows.applied_pauses, 0, PAGE_SIZE, template_ids)
     applied = {deployment: (template_id, paused) for template_id, deployment, paused, *_ in pauses}
     ids = [str(deployment_id) for deployment_id in applied]
+    present, _ = await context.prefect.find("deployments", ids)
     changed = {
         template_id
-        for deployment in await read_objects(context.prefect, "deployments", "id", ids)
+        for deployment in present
         for template_id, paused in [applied[UUID(deployment["id"])]]
         if is_pause_changed(deployment, paused)
     }

@@ -6,12 +6,12 @@ is found is, too, but for run templates, which have more than one object each.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Generic, Protocol, TypeVar
 from uuid import UUID
 
-from jobauto_prefect.engine.api import PAGE_SIZE, PrefectApi
+from jobauto_prefect.engine.api import PAGE_SIZE
 from jobauto_prefect.engine.context import EngineContext
 from jobauto_prefect.engine.sync.deployment_comparison import PrefectObject
 from jobauto_prefect.jobs.isolation import apart
@@ -185,46 +185,42 @@ class ObjectComparison(Comparison[Record, Plan]):
         self, after_id: int = 0, among: Collection[int] | None = None
     ) -> tuple[list[Drift[Plan]], int]:
         """Find what differs on a page of records above an id."""
-        planned = await self.context.read(self._read_plans, after_id, among)
-        present = await self.read_present([object_id for object_id, _ in planned.values()])
+        page, planned = await self.context.read(self._read_plans, after_id, among)
+        present, unreadable = await self.read_present(
+            [object_id for object_id, _ in planned.values()]
+        )
         drifts = []
         for record_id, (object_id, plan) in planned.items():
-            found = present.get(object_id)
-            if differing := self.differences(plan, found):
-                drifts.append(Drift(record_id, object_id, plan, found, differing))
-        return drifts, last_of([*planned])
+            if object_id in unreadable:
+                continue
+            with apart(f"{self.kind} {record_id}"):
+                found = present.get(object_id)
+                if differing := self.differences(plan, found):
+                    drifts.append(Drift(record_id, object_id, plan, found, differing))
+        return drifts, last_of(page)
 
     def _read_plans(
         self, session: ReadingSession, after_id: int, among: Collection[int] | None
-    ) -> dict[int, tuple[UUID | None, Plan]]:
-        return {
-            record.id: (self.object_id(record), self.desired(session, record))
-            for record in self.applied(session, after_id, PAGE_SIZE, among)
-        }
+    ) -> tuple[list[int], dict[int, tuple[UUID | None, Plan]]]:
+        """Return the page's ids, and id -> object and plan of those that can be compared."""
+        records = self.applied(session, after_id, PAGE_SIZE, among)
+        planned = {}
+        for record in records:
+            with apart(f"{self.kind} {record.id}"):
+                planned[record.id] = self.object_id(record), self.desired(session, record)
+        return [record.id for record in records], planned
 
     async def read_present(
         self, ids: Collection[UUID | None]
-    ) -> Mapping[UUID | None, PrefectObject | None]:
-        """Read the objects of these ids; those that are gone are left out, or None."""
-        objects = await read_objects(self.context.prefect, self.collection, "id", map(str, ids))
-        return {UUID(found["id"]): found for found in objects}
+    ) -> tuple[Mapping[UUID | None, PrefectObject | None], Collection[UUID | None]]:
+        """Read the objects of these ids; those that are gone are left out, or None.
+
+        Returns beside them the ids of those that Prefect can't read.
+        """
+        objects, unreadable = await self.context.prefect.find(self.collection, map(str, ids))
+        return {UUID(found["id"]): found for found in objects}, {*map(UUID, unreadable)}
 
 
 def last_of(page: Sequence[int]) -> int:
     """Return the id of the last record of a page of ids; 0: no page follows."""
     return page[-1] if len(page) == PAGE_SIZE else 0
-
-
-async def read_objects(
-    prefect: PrefectApi, kind: str, field: str, values: Iterable[str]
-) -> list[PrefectObject]:
-    """Read the objects of a kind that have one of these values, a page at a time.
-
-    Raises:
-        PrefectUnavailable: Prefect does not answer.
-    """
-    wanted, objects = sorted(values), list[PrefectObject]()
-    for begin in range(0, len(wanted), PAGE_SIZE):
-        page = {kind: {field: {"any_": wanted[begin : begin + PAGE_SIZE]}}, "limit": PAGE_SIZE}
-        objects += await prefect.post(f"/{kind}/filter", page)
-    return objects

@@ -9,6 +9,7 @@ from jobauto_prefect.engine.sync.credentials import BlockComparison, BlockTypeCo
 from jobauto_prefect.engine.sync.deployment_drift import DeploymentComparison
 from jobauto_prefect.engine.sync.drift import Correction
 from jobauto_prefect.engine.sync.event_rules import AutomationComparison
+from jobauto_prefect.jobs.isolation import apart
 
 logger = logging.getLogger(__name__)
 
@@ -37,10 +38,11 @@ class DriftMonitor:
         for number, comparison in enumerate(self._comparisons):
             pages = comparison.pages_at_once
             for _ in itertools.count() if pages is None else range(pages):
-                corrections, last_id = await comparison.correct(self._last_ids[number])
-                self._last_ids[number] = last_id
-                _log(corrections)
-                if not last_id:
+                after, self._last_ids[number] = self._last_ids[number], 0
+                with apart(f"the drift of {comparison.kind} after number {after}"):
+                    corrections, self._last_ids[number] = await comparison.correct(after)
+                    _log(corrections)
+                if not self._last_ids[number]:
                     break
 
 

@@ -21,6 +21,7 @@ from jobauto_prefect.engine.context import EngineContext
 from jobauto_prefect.engine.flow_runs import NewRun, create_run, name_run
 from jobauto_prefect.errors import NotFound
 from jobauto_prefect.jobs.appearance import window_name
+from jobauto_prefect.jobs.isolation import apart
 from jobauto_prefect.jobs.windows.closed_time import closed_times
 from jobauto_prefect.jobs.windows.due_windows import schedule_kept
 from jobauto_prefect.ledger.jobs import windows
@@ -115,11 +116,13 @@ def read_outlooks(
     lasting = [template for template in templates if template.retired_at is None]
     with_windows = [template for template in lasting if template.next_window is not None]
     closed = closed_times(session, with_windows, now) if with_windows else {}
-    outlooks = (
-        outlook_of(template, now, template.pool or pool, closed.get(template.id, ALWAYS_OPEN))
-        for template in lasting
-    )
-    return [outlook for outlook in outlooks if outlook is not None]
+    outlooks = []
+    for template in lasting:
+        closed_time = closed.get(template.id, ALWAYS_OPEN)
+        with apart(f"what is to come of run template {template.id}"):
+            outlook = outlook_of(template, now, template.pool or pool, closed_time)
+            outlooks += [] if outlook is None else [outlook]
+    return outlooks
 
 
 async def _made_ahead(context: EngineContext, outlook: Outlook) -> dict[str, dict[str, Any]]:
@@ -196,9 +199,10 @@ class UpcomingRuns:
             if meant is None or not run["auto_scheduled"]:
                 continue
             outlook, coming = meant
-            if run["name"] != coming.name:
-                await name_run(self._context.prefect, UUID(run["id"]), coming.name)
-            self._shown[outlook.template_id] = outlook.coming
+            with apart(f"the name of flow run {run['id']}"):
+                if run["name"] != coming.name:
+                    await name_run(self._context.prefect, UUID(run["id"]), coming.name)
+                self._shown[outlook.template_id] = outlook.coming
 
     async def _scheduled(self, wanted: Iterable[tuple[str, datetime]]) -> list[dict[str, Any]]:
         deployments, due = zip(*wanted, strict=True)

@@ -32,6 +32,8 @@ BATCH_CHARACTERS = 1_000_000
 LONGEST_LINE = 100_000  # characters; Prefect refuses batches that are too large
 MOST_WAITING = 50_000  # lines kept while Prefect is away
 PAUSE_SECONDS = 2.0  # between attempts while Prefect is away
+FAILED_SECONDS = 0.5  # before a line on which Prefect failed is sent again
+MOST_FAILURES = 3  # of Prefect on one line, until it goes without it
 
 
 MOST_LINES = 10_000
@@ -106,7 +108,7 @@ class LogShipper:
             size += len(batch[-1]["message"])
         return batch
 
-    async def _send(self, batch: list[dict[str, Any]]) -> None:
+    async def _send(self, batch: list[dict[str, Any]], failures: int = 0) -> None:
         try:
             await self._api.post("/logs/", batch)
         except PrefectUnavailable:
@@ -122,6 +124,10 @@ class LogShipper:
             if part and rest:
                 self._waiting.extendleft(reversed(rest))
                 await self._send(part)
+                return
+            if isinstance(error, PrefectFailed) and failures < MOST_FAILURES:
+                await asyncio.sleep(FAILED_SECONDS)
+                await self._send(batch, failures + 1)
                 return
             logger.warning(
                 "%d lines of flow run %s are not in Prefect's log: %s", len(batch), run, error

@@ -28,6 +28,7 @@ from jobauto_prefect.errors import (
     Conflict,
     Forbidden,
     JobautoError,
+    PrefectFailed,
     Unauthorized,
 )
 from jobauto_prefect.jobs.appearance import RunAppearance
@@ -107,12 +108,16 @@ class RunDriver:
     async def drive(self, run: WaitingRun) -> float:
         """Take a run from its claim to its end; returns the seconds to leave it alone."""
         async with self._stray_turns if self.is_stray(run) else contextlib.nullcontext():
-            if run.deployment_id is None:
-                run_status = RunStatus(state=PrefectState.FAILED, message=NO_DEPLOYMENT)
-                await retry_until_available(set_state, self._api, run.id, run_status)
+            try:
+                if run.deployment_id is None:
+                    run_status = RunStatus(state=PrefectState.FAILED, message=NO_DEPLOYMENT)
+                    await retry_until_available(set_state, self._api, run.id, run_status)
+                    return FOREIGN_SECONDS
+                with log_context():
+                    return await self._drive(run, run.deployment_id)
+            except PrefectFailed as error:  # of a job the reconciler shows the end
+                logger.warning("flow run %s is left for now: %s", run.id, error)
                 return FOREIGN_SECONDS
-            with log_context():
-                return await self._drive(run, run.deployment_id)
 
     def is_stray(self, run: WaitingRun) -> bool:
         """Whether a run is of no run template, as far as the facade said lately."""
@@ -228,11 +233,12 @@ class RunDriver:
         running = asyncio.create_task(self._reporter.propose_running(run.id))
         try:
             await asyncio.wait({running}, timeout=RUNNING_SECONDS)
-            if running.done():
+            if running.done() and running.exception() is None:
                 active.end = active.end or _reason_not_to_start(running.result())
             run_status = await self._run(active, launch)
             # States come to Prefect in their order, also when it was away for a while.
-            await running
+            with contextlib.suppress(PrefectFailed):  # which says more of its end
+                await running
         finally:
             running.cancel()
         if run_status is not None:

@@ -11,6 +11,7 @@ from uuid import uuid4
 import pytest
 
 from jobauto_prefect.clock import utc_now
+from jobauto_prefect.engine import api as api_module
 from jobauto_prefect.engine.api import PrefectApi, authorization, environment_authorization
 from jobauto_prefect.engine.worker.dispatcher import waiting_runs
 from jobauto_prefect.engine.worker.log_shipper import LogShipper
@@ -19,6 +20,7 @@ from jobauto_prefect.errors import (
     Forbidden,
     JobautoError,
     NotFound,
+    PrefectFailed,
     PrefectUnavailable,
     Unauthorized,
 )
@@ -108,7 +110,8 @@ async def test_a_server_that_wants_a_csrf_token_gets_one(server: Scripted) -> No
         (403, {"detail": "not yours"}, Forbidden, "not yours"),
         (404, {}, NotFound, "/flows/1"),
         (409, {"detail": "no such schedule"}, Conflict, "no such schedule"),
-        (500, {}, PrefectUnavailable, "500"),
+        (500, {}, PrefectFailed, r"/flows/1 \(500\); the log of its server"),
+        (502, {"exception_message": "Prefect failed on this"}, PrefectFailed, "502"),
         (200, b"<html>", PrefectUnavailable, "something else than JSON"),
     ],
 )
@@ -119,6 +122,41 @@ async def test_what_prefect_refuses_is_said_in_our_words(
     async with PrefectApi(server.url) as api:
         with pytest.raises(error, match=message):
             await api.get("/flows/1")
+
+
+@pytest.mark.parametrize("ready", [(503, {"message": "Database is not available"}), (500, {})])
+async def test_a_prefect_whose_database_is_gone_is_away(server: Scripted, ready: Answer) -> None:
+    server.answers = [(500, {}), ready, (500, {}), (200, {})]
+    async with PrefectApi(server.url) as api:
+        with pytest.raises(PrefectUnavailable):
+            await api.get("/flows/1")
+        with pytest.raises(PrefectFailed):
+            await api.get("/flows/1")
+    assert [path for path, _ in server.asked] == ["/flows/1", "/ready"] * 2
+
+
+async def test_what_prefects_database_refuses_for_long_is_no_outage(
+    server: Scripted, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On PostgreSQL Prefect answers 503 whatever is wrong with a row."""
+    monkeypatch.setattr(api_module, "BUSY_SECONDS", 0.0)
+    refused: Answer = (503, {"exception_message": "Service Unavailable"})
+    server.answers = [refused, refused, (200, {}), refused, refused, (503, {})]
+    async with PrefectApi(server.url) as api:
+        with pytest.raises(PrefectFailed):
+            await api.get("/flows/1")
+        with pytest.raises(PrefectUnavailable):
+            await api.get("/flows/1")
+
+
+async def test_a_prefect_that_fails_on_all_leaves_out_none(server: Scripted) -> None:
+    server.answers = [(500, {}), (200, {})] * 500
+    async with PrefectApi(server.url) as api:
+        with pytest.raises(PrefectFailed):
+            await api.find("flows", map(str, range(200)))
+        with pytest.raises(PrefectFailed):
+            [page async for page in api.pages("/flows/filter", {})]
+    assert len(server.asked) < 250
 
 
 async def test_an_explanation_does_not_repeat_the_values_that_were_sent(server: Scripted) -> None:

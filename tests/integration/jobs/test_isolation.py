@@ -6,10 +6,13 @@ from datetime import timedelta
 from typing import Any
 
 import httpx
+import pytest
 from sqlalchemy import select
 
 from jobauto_prefect.engine.api import PrefectApi
 from jobauto_prefect.engine.context import EngineContext
+from jobauto_prefect.engine.services import event_emitter
+from jobauto_prefect.engine.services.background import Reaper
 from jobauto_prefect.engine.services.event_dispatch import dispatch_all
 from jobauto_prefect.engine.services.event_emitter import EventEmitter
 from jobauto_prefect.engine.services.window_scheduler import WindowScheduler
@@ -30,6 +33,8 @@ from jobauto_prefect.ledger.states import ActionState
 from jobauto_prefect.ledger.store import Ledger
 from jobauto_prefect.settings import Settings
 from jobauto_prefect.sources.webhooks import WebhookSender
+from tests.support.claims import claim_of, granted
+from tests.support.poison import cure, poison
 from tests.support.records import make_template
 
 NOWHERE = "http://127.0.0.1:9/api"
@@ -190,3 +195,61 @@ def test_prefect_is_told_of_events_beside_one_of_a_source_that_is_gone(
         poisoned, sound = session.scalars(select(Event).order_by(Event.id)).all()
     assert poisoned.emission_error is not None
     assert (sound.emission_error, sound.emitted_at is not None) == (None, True)
+
+
+class FailingOn(httpx.AsyncHTTPTransport):
+    """The ordinary transport to a Prefect that fails on one event."""
+
+    def __init__(self, event: int) -> None:
+        super().__init__()
+        self._marks = f'"event":{event},'.encode()
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        if self._marks in await request.aread():
+            return httpx.Response(500, json={"exception_message": "Internal Server Error"})
+        return await super().handle_async_request(request)
+
+
+def test_prefect_is_told_of_events_beside_one_that_it_fails_on(
+    ledger: Ledger, prefect_server: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(event_emitter, "FAILED_SECONDS", 0.01)
+    events = [change(ledger, emitted_at=None) for _ in range(5)]
+    poisoned = events[1]
+
+    async def run() -> None:
+        async with PrefectApi(prefect_server, transport=FailingOn(poisoned)) as prefect:
+            await EventEmitter(ledger, prefect).emit_all()
+
+    asyncio.run(run())
+    with ledger.reading() as session:
+        told = {event.id: event for event in session.scalars(select(Event))}
+    assert all(event.emitted_at is not None for event in told.values())
+    assert [event for event in events if told[event].emission_error] == [poisoned]
+    assert "the log of its server" in str(told[poisoned].emission_error)
+
+
+async def test_lost_jobs_are_found_beside_one_that_can_not_be_written(
+    rest: httpx.Client,
+    claims: httpx.Client,
+    template: dict[str, Any],
+    ledger: Ledger,
+    facade_settings: Settings,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    jobs = [granted(claims, claim_of())["job_id"] for _ in range(3)]
+    with ledger.engine.begin() as connection:
+        poison(connection, "UPDATE", "job", jobs[0])
+    start = ledger.clock() + timedelta(hours=1)  # the leases have been over for long
+    async with httpx.AsyncClient(base_url=facade_settings.url, timeout=5) as facade:
+        reaper = Reaper(ledger, facade_settings, facade)
+        for seconds in range(0, 40, 10):
+            ledger.clock = lambda seconds=seconds: start + timedelta(seconds=seconds)  # type: ignore[misc]
+            await reaper.reap()
+        assert states(ledger, Job) == ["running", "lost", "lost"]
+        assert f"job {jobs[0]} is put aside" in caplog.text
+        with ledger.engine.begin() as connection:
+            cure(connection, "job")
+        ledger.clock = lambda: start + timedelta(seconds=40)
+        await reaper.reap()
+    assert states(ledger, Job) == ["lost"] * 3

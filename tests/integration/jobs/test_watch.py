@@ -14,6 +14,7 @@ from jobauto_prefect.ledger.records import Job, Notice, RunTemplate, Task
 from jobauto_prefect.ledger.store import Ledger
 from jobauto_prefect.settings import Settings
 from tests.support.claims import claim_of, granted, own_run_of, report
+from tests.support.poison import cure, poison
 
 ALL = ["failure", "recovery", "missed", "slow", "late"]
 MINUTE = timedelta(minutes=1)
@@ -186,3 +187,37 @@ def test_a_window_that_ends_by_itself_is_not_told_of_as_late(
     open_task(ledger, template, 10 * MINUTE, 5 * MINUTE)
     watch.look()
     assert rows(ledger) == []
+
+
+def test_what_is_slow_or_late_is_told_beside_what_nothing_can_be_done_with(
+    rest: httpx.Client, claims: httpx.Client, ledger: Ledger, watch: OverrunMonitor,
+    template: dict[str, Any], caplog: pytest.LogCaptureFixture,
+) -> None:  # fmt: skip
+    tell(rest, finished_by="+5m")
+    ended_jobs(ledger, template, 5, MINUTE)
+    slow = [granted(claims, claim_of())["job_id"] for _ in range(3)]
+    for job in slow:
+        begin_earlier(ledger, job, 60 * MINUTE)
+    others = []
+    for name, notices in (("odd", {"mail": 7}), ("untimely", {"finished_by": "no time"})):
+        body = {"app_id": template["app_id"], "company": "acme", "name": name}
+        others.append(rest.post("/runtemplate/", json=body).raise_for_status().json())
+        open_task(ledger, others[-1], 10 * MINUTE, 600 * MINUTE)
+        with ledger.writing(SERVICE) as session:
+            session.get_one(RunTemplate, others[-1]["id"]).notices = notices
+    running = open_task(ledger, others[0], 20 * MINUTE, 600 * MINUTE)
+    with ledger.writing(SERVICE) as session:
+        job = session.get_one(Job, running)
+        job.state, job.begin = "running", session.clock() - 60 * MINUTE
+    open_task(ledger, template, 10 * MINUTE, 600 * MINUTE)
+    with ledger.engine.begin() as connection:
+        poison(connection, "INSERT", "notice", slow[0], "job_id")
+    watch.look()
+    told = [(row.occasion, row.job_id or row.task_id) for row in rows(ledger)]
+    assert told == [("slow", slow[1]), ("slow", slow[2]), ("late", 4)]
+    named = (f"job {slow[0]}", "task 2", "task 1", f"job {running}")
+    assert all(f"{item} is put aside" in caplog.text for item in named)
+    with ledger.engine.begin() as connection:
+        cure(connection, "notice")
+    watch.look()
+    assert rows(ledger)[-1].job_id == slow[0]
