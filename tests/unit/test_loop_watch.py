@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.paths import ROOT
+
 PROGRAM = """
 import asyncio
 from jobauto_prefect.facade.console.jobs.artifact_previews import render_markdown
@@ -27,8 +29,19 @@ asyncio.run(serve())
 
 
 @pytest.mark.parametrize(("call", "is_slow"), [("run", True), ("await asyncio.to_thread", False)])
-def test_what_runs_long_in_an_event_loop_is_named(call: str, is_slow: bool, tmp_path: Path) -> None:
+@pytest.mark.parametrize("place", ["", "tests/checkout"], ids=["here", "in a folder of tests"])
+def test_what_runs_long_in_an_event_loop_is_named(
+    call: str, is_slow: bool, place: str, tmp_path: Path
+) -> None:
     argv = [sys.executable, "-c", PROGRAM.format(call=call), "start"]
-    subprocess.run(argv, env={**os.environ, "WATCHED_LOOPS": str(tmp_path)}, check=True)
-    lines = [line for file in tmp_path.iterdir() for line in file.read_text().splitlines()]
+    found = tmp_path / "found"
+    found.mkdir()
+    environment = {**os.environ, "WATCHED_LOOPS": str(found)}
+    if place:
+        checkout = tmp_path / place
+        checkout.parent.mkdir()
+        checkout.symlink_to(ROOT)
+        environment["PYTHONPATH"] = f"{checkout}{os.pathsep}{os.environ['PYTHONPATH']}"
+    subprocess.run(argv, env=environment, check=True)
+    lines = [line for file in found.iterdir() for line in file.read_text().splitlines()]
     assert any("render_markdown" in line for line in lines) is is_slow

@@ -5,6 +5,7 @@ thread looks at what runs for long meanwhile, so that its name can be told.
 """
 
 import asyncio
+import atexit
 import contextlib
 import gc
 import os
@@ -30,8 +31,9 @@ ONCE = (
 )
 """What a process does once: it loads modules, templates and routes, and starts an application."""
 
+ROOT = str(Path(__file__).parents[3])
+TESTS = "/tests/"
 OTHERS = (
-    "/tests/",
     "/jobauto_prefect/engine/worker/",
     "/jobauto_prefect/runtime/",
     "/jobauto_prefect/cli/",
@@ -77,7 +79,9 @@ class LoopWatch:
 
         asyncio.Handle._run = watched  # type: ignore[assignment,method-assign]
         gc.callbacks.append(self._leave_out_garbage)
-        threading.Thread(target=self._look, name="loop watch", daemon=True).start()
+        ends = threading.Event()
+        atexit.register(ends.set)  # a thread that goes on has nothing to call any more
+        threading.Thread(target=self._look, args=[ends], name="loop watch", daemon=True).start()
 
     def _leave_out_garbage(self, phase: str, _info: dict[str, int]) -> None:
         """Count what looking for garbage takes: that of all tests is found in any thread."""
@@ -87,9 +91,8 @@ class LoopWatch:
         elif current is not None:
             current.collected += time.thread_time() - current.collecting
 
-    def _look(self) -> None:
-        while True:
-            time.sleep(LOOK_SECONDS)
+    def _look(self, ends: threading.Event) -> None:
+        while not ends.wait(LOOK_SECONDS):
             now = time.monotonic()
             for thread, current in list(self._running.items()):
                 if now - current.began > SLOW_SECONDS / 2:
@@ -115,7 +118,7 @@ def _places(frame: FrameType | None) -> list[str]:
     places = []
     while frame is not None and frame.f_code.co_name != "watched":
         code = frame.f_code
-        path = code.co_filename.rpartition("/site-packages")[2]
+        path = code.co_filename.rpartition("/site-packages")[2].removeprefix(ROOT)
         places.append(f"{path}:{code.co_qualname}:{frame.f_lineno}")
         frame = frame.f_back
     return places
@@ -125,5 +128,6 @@ def _is_ours(stack: tuple[str, ...]) -> bool:
     return (
         any(PACKAGE in place for place in stack)
         and not any(once in place for place in stack for once in ONCE)
+        and not any(place.startswith(TESTS) for place in stack)
         and not any(other in place for place in stack for other in OTHERS)
     )
