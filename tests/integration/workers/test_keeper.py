@@ -1,4 +1,4 @@
-"""The window keeper and Prefect: its scheduler's runs, its pauses, its events."""
+"""The window scheduler and Prefect: its scheduler's runs, its pauses, its events."""
 
 from datetime import UTC, datetime, timedelta
 

@@ -1,4 +1,4 @@
-"""Which schedules the deployment has, and which are the window keeper's alone."""
+"""Which schedules the deployment has, and which are the window scheduler's alone."""
 
 import pytest
 
