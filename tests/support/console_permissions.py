@@ -21,6 +21,8 @@ CREATORS_SOMEWHERE = (CREATORS | OWNERS_SOMEWHERE) | {
 
 CONSOLE: dict[tuple[str, str], set[str]] = {
     ("GET", "/"): SIGNED_IN,
+    ("GET", "/console"): SIGNED_IN,
+    ("GET", "/console/"): SIGNED_IN,
     ("GET", "/login.html"): set(PEOPLE),
     ("POST", "/login.html"): set(PEOPLE),
     ("POST", "/logout"): set(PEOPLE),

@@ -93,7 +93,7 @@ def forget_session(request: Request, response: Response) -> None:
 def _is_console(request: Request) -> bool:
     """Whether this is an address of the console that wants somebody who is signed in."""
     path: str = request.scope["path"]
-    return path in (START, SIGN_OUT) or path.startswith(f"{CONSOLE}/")
+    return path in (START, SIGN_OUT, CONSOLE) or path.startswith(f"{CONSOLE}/")
 
 
 def _is_page(request: Request) -> bool:

@@ -7,6 +7,7 @@ from typing import Any
 from urllib.parse import urlencode
 
 from fastapi import Request, Response
+from fastapi.responses import RedirectResponse
 
 from jobauto_prefect.console_addresses import CONSOLE
 from jobauto_prefect.facade.auth.identity import CurrentUser
@@ -79,6 +80,13 @@ class Section:
     href: str
     lines: Sequence[Line]
     empty: str
+
+
+@router.get(CONSOLE)
+@router.get(f"{CONSOLE}/")
+def lead_to_start(_: CurrentUser) -> Response:
+    """Lead to the start page: its address is what people type, and the others begin with this."""
+    return RedirectResponse(START)
 
 
 @router.get(START)

@@ -55,6 +55,16 @@ def test_a_cookie_of_another_port_is_no_session(browser: httpx.Client) -> None:
     assert browser.get("/", headers={"Cookie": f"{_name(browser)}={token}"}).status_code == 200
 
 
+@pytest.mark.parametrize("path", ["/console", "/console/"])
+def test_the_beginning_of_all_addresses_leads_to_start(browser: httpx.Client, path: str) -> None:
+    unknown = browser.get(path)
+    assert (unknown.status_code, FORM in unknown.text) == (401, True)
+    assert form_fields(unknown.text)["next"] == path
+    submit(browser)
+    answer = browser.get(path)
+    assert (answer.status_code, answer.headers["location"]) == (307, "/")
+
+
 @pytest.mark.parametrize("path", ["/login.html", "/api/v1/login.html", "/api/login.html"])
 def test_the_page_is_open_and_needs_nothing_beside_it(browser: httpx.Client, path: str) -> None:
     answer = browser.get(path)
