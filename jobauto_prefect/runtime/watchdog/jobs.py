@@ -276,4 +276,8 @@ def _not_found(name: str, executable: bytes, message: Message) -> str:
         if os.path.exists(place):  # noqa: PTH110
             return f"{name} can't be started: the program named in its first line is not there"
         return f"{name} is not there"
-    return f"{name} is not found on PATH ({message['environment'].get('PATH', '')})"
+    path = message["environment"].get("PATH", "")
+    return (
+        f"{name} is not found on PATH ({path}); install it where the worker runs, or name it by its"
+        " whole path"
+    )
