@@ -68,7 +68,9 @@ def backup(
 
 
 def restore(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="A backup.")],
+    file: Annotated[
+        Path, typer.Argument(metavar="FILE", exists=True, dir_okay=False, help="A backup.")
+    ],
     passphrase_file: PassphraseFile = None,
     passphrase_stdin: PassphraseStdin = False,
     as_json: Json = False,

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from jobauto_prefect.errors import NotReady
 from jobauto_prefect.logs import log_to_stderr
 from jobauto_prefect.variables import adopt_prefect_settings
 
@@ -208,8 +207,10 @@ def _neighbours(settings: "Settings") -> dict[str, str]:
 def _read_token(file: Path) -> str:
     try:
         return file.read_text().strip()
-    except OSError as error:
-        raise NotReady(f"the token file {file} can't be read: {error.strerror}") from None
+    except (OSError, UnicodeError) as error:
+        reason = getattr(error, "strerror", None) or "it is no text in UTF-8"
+        message = f"{file} can't be read: {reason}"
+        raise typer.BadParameter(message, param_hint="--token-file") from None
 
 
 def _leave_token_out_of_environment() -> None:

@@ -10,10 +10,11 @@ from collections.abc import AsyncIterator, Iterator
 from urllib.parse import SplitResult, urlsplit
 
 import httpx
+import typer
 
 from jobauto_prefect import certificates
 from jobauto_prefect.cli.connection.protocol import Request, Response
-from jobauto_prefect.errors import FacadeUnavailable, Fault, InvalidInput, Unauthorized
+from jobauto_prefect.errors import FacadeUnavailable, Unauthorized
 
 TIMEOUT_SECONDS = 30.0
 
@@ -52,7 +53,7 @@ async def connect_remote(
     `signed` are a login and its password; None: the token of the environment.
 
     Raises:
-        InvalidInput: the address is none.
+        BadParameter: the address is none.
         Unauthorized: there is no token, or it would be sent in clear to another machine.
     """
     parts = _parse_address(url)
@@ -86,7 +87,7 @@ def _parse_address(url: str) -> SplitResult:
     """Parse the address of a facade.
 
     Raises:
-        InvalidInput: it is none, or holds more than a facade's address; the message says what.
+        BadParameter: it is none, or holds more than a facade's address; the message says what.
     """
     wrong = "is no address; write one such as https://jobs.example.org"
     try:
@@ -99,7 +100,7 @@ def _parse_address(url: str) -> SplitResult:
             return parts
     except (ValueError, httpx.InvalidURL):
         pass
-    raise InvalidInput([Fault("", "url", f"the address of --url {wrong}")], f"--url {wrong}")
+    raise typer.BadParameter(wrong, param_hint="--url")
 
 
 def _is_this_machine(host: str) -> bool:

@@ -1,5 +1,6 @@
 """Reading files of records."""
 
+import errno
 import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -8,6 +9,9 @@ from jobauto_prefect.errors import Fault
 from jobauto_prefect.facade.apply.documents import STANDARD_INPUT, Document, read_documents
 
 SUFFIXES = (".json", ".yaml", ".yml")
+
+MOST_BYTES = 256 * 1024 * 1024
+"""Of all files together; a device never ends, and the service takes less in one request."""
 
 
 def find_files(paths: Iterable[Path]) -> Iterator[Path]:
@@ -22,9 +26,21 @@ def find_files(paths: Iterable[Path]) -> Iterator[Path]:
                 yield below
 
 
-def read_content(path: Path) -> bytes:
-    """Return what is in a file; `-` is standard input. Raises OSError."""
-    return sys.stdin.buffer.read() if str(path) == STANDARD_INPUT else path.read_bytes()
+def read_content(path: Path, room: int = MOST_BYTES) -> bytes:
+    """Return what is in a file; `-` is standard input.
+
+    Raises:
+        OSError: it can't be read, or has more than `room` bytes.
+    """
+    if str(path) == STANDARD_INPUT:
+        content = sys.stdin.buffer.read(room + 1)
+    else:
+        with path.open("rb") as file:
+            content = file.read(room + 1)
+    if len(content) > room:
+        most = f"at most {MOST_BYTES // 1024**2} MiB are read, of all files together"
+        raise OSError(errno.EFBIG, f"{most}; split the files")
+    return content
 
 
 def unreadable_fault(path: Path, error: OSError) -> Fault:
@@ -44,9 +60,12 @@ def read_texts(paths: Iterable[Path]) -> tuple[list[dict[str, str]], list[Fault]
     """Return names and texts of all files, as `POST /apply` takes them; and what is no text."""
     texts: list[dict[str, str]] = []
     faults: list[Fault] = []
+    room = MOST_BYTES
     for path in find_files(paths):
         try:
-            texts.append({"name": str(path), "text": read_content(path).decode()})
+            content = read_content(path, room)
+            room -= len(content)
+            texts.append({"name": str(path), "text": content.decode()})
         except OSError as error:
             faults.append(unreadable_fault(path, error))
         except UnicodeDecodeError as error:

@@ -4,7 +4,8 @@ import contextlib
 import errno
 import os
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 
 from jobauto_prefect.errors import Fault, InvalidInput, JobautoError
 
@@ -66,10 +67,29 @@ def _give_up_output() -> None:
 
 def _error_text(error: JobautoError) -> str:
     message = _one_line(str(error))
-    faults = error.faults if isinstance(error, InvalidInput) else ()
+    faults: Sequence[Fault] = error.faults if isinstance(error, InvalidInput) else ()
+    if faults and not any(fault.file for fault in faults):  # of what was typed
+        faults = [replace(fault, pointer=_typed_name(fault.pointer)) for fault in faults]
+        message = _one_line(str(InvalidInput(faults))) if _is_summary(error) else message
     if len(faults) > 1 or any(fault.file for fault in faults):  # else the message says it all
         return "\n".join([message, *format_faults(faults)])
     return message
+
+
+def _is_summary(error: JobautoError) -> bool:
+    """Whether the message of an error only says what is wrong where."""
+    return isinstance(error, InvalidInput) and str(error) == str(InvalidInput(error.faults))
+
+
+def _typed_name(pointer: str) -> str:
+    """Name the place in a body as it was typed: by its option, or its field of FIELD=VALUE."""
+    field, *below = pointer.lstrip("/").split("/")
+    names = {f"--{name.replace('_', '-')}" for name in (field, field.removesuffix("s"))}
+    options = [word.partition("=")[0] for word in sys.argv[1:]]
+    option = next((word for word in options if word in names), None)
+    if option is not None:
+        return " ".join([option, *(part for part in below if not part.isdecimal())])
+    return ".".join([field, *below])
 
 
 def _one_line(text: str) -> str:

@@ -196,14 +196,6 @@ def test_an_example_of_the_help_is_a_command_line(
 @pytest.mark.parametrize(
     ("words", "variables", "told"),
     [
-        ("app list --url http://127.0.0.1:99999", {}, "is no address"),
-        ("app list --url http://127.0.0.1:port", {}, "is no address"),
-        ("app list --url http://[::1", {}, "is no address"),
-        ("app list --url 127.0.0.1:8000", {}, "is no address"),
-        ("app list --url ftp://localhost", {}, "is no address"),
-        ("app list --url=", {}, "is no address"),
-        ("app list --url http://127.0.0.1:9/?a=b", {}, "? or #"),
-        ("app list --url http://me:hunter2@127.0.0.1:9", {}, "has credentials in it"),
         ("app list --url http://127.0.0.1:9", {"JOBAUTO_TOKEN": "a b"}, "JOBAUTO_TOKEN"),
         ("app list --url http://127.0.0.1:9", {"JOBAUTO_TOKEN": "ž"}, "JOBAUTO_TOKEN"),
         ("app list", {"DB_CONNECTION": "pgsql", "DB_PORT": "abc", "DB_DATABASE": "x"}, "DB_PORT"),
@@ -222,6 +214,43 @@ def test_what_can_not_work_is_one_line(
     assert "unexpected" not in done.stderr
     assert "hunter2" not in done.stderr
     assert done.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        ("app list --url http://127.0.0.1:99999", "is no address"),
+        ("app list --url http://127.0.0.1:port", "is no address"),
+        ("app list --url http://[::1", "is no address"),
+        ("app list --url 127.0.0.1:8000", "is no address"),
+        ("app list --url ftp://localhost", "is no address"),
+        ("app list --url=", "is no address"),
+        ("app list --url http://127.0.0.1:9/?a=b", "? or #"),
+        ("app list --url http://me:hunter2@127.0.0.1:9", "has credentials in it"),
+        ("worker start --pool x --token-file absent", "can't be read"),
+        ("restore absent.backup --passphrase-stdin", "does not exist"),
+    ],
+)
+def test_an_option_that_can_not_be_meant_is_a_wrong_use(
+    words: str, told: str, ways: dict[str, tuple[Home, list[str]]]
+) -> None:
+    done = ways["alone"][0].run(*words.split(), JOBAUTO_TOKEN="x")
+
+    assert (done.returncode, done.stdout) == (2, "")
+    said = " ".join(done.stderr.replace("\u2502", " ").split())
+    assert told in said
+    assert "hunter2" not in said
+    assert done.stderr.startswith("Usage: jobauto")
+
+
+def test_what_was_typed_is_named_as_it_was_typed(ways: dict[str, tuple[Home, list[str]]]) -> None:
+    home = ways["alone"][0]
+    cron = home.run("template", "set", "Acme/daily", "cron=61 * * * *", "interv=c")
+    columns = home.run("job", "list", "--limit", "0")
+
+    assert "cron" in cron.stderr
+    assert "/cron" not in cron.stderr
+    assert "/limit" not in columns.stderr
 
 
 @pytest.mark.parametrize(
