@@ -195,7 +195,9 @@ def _run(
             start_new_session=True,
         )
     except (OSError, ValueError) as error:
-        return Availability(False, f"its check can't be started ({type(error).__name__})")
+        why = getattr(error, "strerror", None) or type(error).__name__
+        where = "install it on the service's machine, or correct the type's availability"
+        return Availability(False, f"its check can't be started ({why}); {where}")
     try:
         output, _ = process.communicate(timeout=seconds)
     except subprocess.TimeoutExpired:

@@ -169,6 +169,7 @@ async def test_what_cannot_be_started_is_told_with_a_line_in_its_output(
     (line,) = facade.lines(1)
     assert line[1] == "notice"
     assert line[2].startswith("no-such-program is not found on PATH")
+    assert "install it where the worker runs" in line[2]
 
 
 async def test_a_job_for_an_executor_that_is_not_here_is_refused_at_the_ledger(
