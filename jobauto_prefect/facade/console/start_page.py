@@ -86,7 +86,7 @@ class Section:
 @router.get(f"{CONSOLE}/")
 def lead_to_start(_: CurrentUser) -> Response:
     """Lead to the start page: its address is what people type, and the others begin with this."""
-    return RedirectResponse(START)
+    return RedirectResponse(START, 303)
 
 
 @router.get(START)

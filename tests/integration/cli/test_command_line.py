@@ -283,7 +283,7 @@ def test_a_worker_token_in_the_environment_is_out_of_it_before_the_worker_works(
 
 
 def test_what_never_ends_is_read_up_to_a_limit(
-    empty_home_here: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    home_here: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("jobauto_prefect.cli.files.reader.MOST_BYTES", 3 * 1024**2)
     folder = tmp_path / "folder"
@@ -297,7 +297,7 @@ def test_what_never_ends_is_read_up_to_a_limit(
             for command in ("plan", "app validate"):
                 if command == "app validate" and endless.endswith("pipe"):
                     continue
-                ran = empty_home_here.run(*command.split(), endless)
+                ran = home_here.run(*command.split(), endless)
                 assert ran.returncode == 1, ran.stderr
                 said = ran.stderr + ran.stdout
                 assert "at most 3 MiB are read, of all files together" in said
