@@ -202,15 +202,12 @@ class PrefectApi:
         return await self.call("POST", path, body)
 
     async def post_once(self, path: str, body: Any) -> Any:
-        """Post JSON as `post` does, but never twice: who gets no answer goes another way.
+        """Post JSON as `post` does, but not again where the connection broke.
 
         Raises:
             PrefectUnavailable: it may have arrived all the same.
         """
-        try:
-            response = await (await self._opened()).request("POST", path, json=body)
-        except httpx.TransportError as error:
-            raise self._away(error) from None
+        response = await self._retry_while_busy("POST", path, body, once=True)
         if not response.is_success:
             raise _error(response, "POST", path)
         return _content(response, self.url)
@@ -319,8 +316,10 @@ class PrefectApi:
         """Whether Prefect and its database answer others: a failure is then of one call alone."""
         return (await self._request("GET", READY, None)).status_code < 500
 
-    async def _retry_while_busy(self, method: str, path: str, body: Any) -> httpx.Response:
-        response = await self._request(method, path, body)
+    async def _retry_while_busy(
+        self, method: str, path: str, body: Any, *, once: bool = False
+    ) -> httpx.Response:
+        response = await self._request(method, path, body, once=once)
         if not _is_busy(response):
             return response
         # Writers that come again one by one do not get in each other's way once more.
@@ -329,18 +328,22 @@ class PrefectApi:
             until = loop.time() + BUSY_SECONDS
             wait = LONGEST_RETRY_WAIT / 4
             while True:
-                response = await self._request(method, path, body)
+                response = await self._request(method, path, body, once=once)
                 if not _is_busy(response) or loop.time() > until:
                     return response
                 await asyncio.sleep(random.uniform(wait / 2, wait))  # noqa: S311 - spreads callers
                 wait = min(wait * 2, LONGEST_RETRY_WAIT)
 
-    async def _request(self, method: str, path: str, body: Any) -> httpx.Response:
+    async def _request(
+        self, method: str, path: str, body: Any, *, once: bool = False
+    ) -> httpx.Response:
         client = await self._opened()
         try:
             return await client.request(method, path, json=body)
-        except BROKEN:
-            pass  # a busy server closes idle connections in the moment they are used again
+        except BROKEN as error:
+            # A busy server closes idle connections in the moment they are used again.
+            if once:
+                raise self._away(error) from None
         except httpx.TransportError as error:
             raise self._away(error) from None
         try:
