@@ -13,8 +13,18 @@ from jobauto_prefect.cli.output.errors import complain, run_explained
 
 def main() -> None:
     """Run the command of this process's arguments; never returns."""
-    _open_streams()
-    _relax_garbage_collection()
+    # Open the streams this process was started without as /dev/null: the next file that is
+    # opened would take their place, and get what is meant for people.
+    missing = [name for name in ("stdin", "stdout", "stderr") if getattr(sys, name) is None]
+    for name in missing:
+        mode = "r" if name == "stdin" else "w"
+        setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: SIM115, PTH123
+    if "stdout" in missing:
+        complain("standard output is closed; results are not shown")
+    # Collecting garbage every 700 objects while modules load, and once more at the end, takes
+    # a third of a command's time.
+    gc.set_threshold(10_000)
+    atexit.register(gc.freeze)
     from jobauto_prefect.cli.app import app
     from jobauto_prefect.cli.service.addresses import help_epilog
 
@@ -22,26 +32,3 @@ def main() -> None:
     debug = "--debug" in sys.argv
     words = [argument for argument in sys.argv[1:] if argument != "--debug"]
     run_explained(lambda: app(words, prog_name="jobauto"), debug=debug)
-
-
-def _open_streams() -> None:
-    """Open what this process was started without, as if it were `/dev/null`.
-
-    Else the next file that is opened takes its place, and gets what is meant for people.
-    """
-    missing = [name for name in ("stdin", "stdout", "stderr") if getattr(sys, name) is None]
-    for name in missing:
-        mode = "r" if name == "stdin" else "w"
-        setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: SIM115, PTH123
-    if "stdout" in missing:
-        complain("standard output is closed; results are not shown")
-
-
-def _relax_garbage_collection() -> None:
-    """Collect garbage seldom: what is loaded stays.
-
-    Python collects every 700 objects while modules are loaded, and once more when it ends: a third
-    of a command's time.
-    """
-    gc.set_threshold(10_000)
-    atexit.register(gc.freeze)

@@ -118,14 +118,12 @@ def _quote_character(character: str, quote: str) -> str:
 def quote_ansi(text: str) -> str:
     """Quote as `$'…'` with codes for all but letters and digits: nothing in it means anything."""
     shown = (
-        character if character.isascii() and character.isalnum() else _octal(character)
+        character
+        if character.isascii() and character.isalnum()
+        else "".join(f"\\{byte:03o}" for byte in character.encode(errors="surrogateescape"))
         for character in text
     )
     return f"$'{''.join(shown)}'"
-
-
-def _octal(character: str) -> str:
-    return "".join(f"\\{byte:03o}" for byte in character.encode(errors="surrogateescape"))
 
 
 class BashCompletion(typer_classes.BashComplete):

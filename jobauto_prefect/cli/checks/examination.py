@@ -2,11 +2,10 @@
 
 import asyncio
 import shlex
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Iterator
 from datetime import UTC, datetime, timedelta
 from email.utils import parsedate_to_datetime
 from functools import partial
-from typing import Any
 from urllib.parse import urlsplit
 
 import httpx
@@ -71,7 +70,14 @@ async def examine(settings: Settings) -> list[Finding]:
     ledger = None if is_broken else open_or_report(settings, findings)
     try:
         findings += [finding async for finding in _server_findings(settings)]
-        findings.append(_prefect_database_finding(settings))
+        # Without its password.
+        url = urlsplit(prefect_database_url(settings))
+        where = (
+            url.path.removeprefix("/")
+            if url.hostname is None
+            else f"{url.netloc.rpartition('@')[2]}{url.path}"
+        )
+        findings.append(Finding("Prefect database", "ok", f"{url.scheme}, {where}"))
         if ledger is None:
             message = "can't be looked at without the ledger"
             findings += [Finding(name, "unknown", message) for name in ("work pools", "outbox")]
@@ -99,17 +105,6 @@ async def _server_findings(settings: Settings) -> AsyncIterator[Finding]:
                 continue
             yield Finding(name, "ok", f"answers at {url}")
             yield _clock_finding(name, answer.headers.get("date"))
-
-
-def _prefect_database_finding(settings: Settings) -> Finding:
-    """Name the database that a Prefect started here has, without its password."""
-    url = urlsplit(prefect_database_url(settings))
-    where = (
-        url.path.removeprefix("/")
-        if url.hostname is None
-        else f"{url.netloc.rpartition('@')[2]}{url.path}"
-    )
-    return Finding("Prefect database", "ok", f"{url.scheme}, {where}")
 
 
 def _clock_finding(name: str, date: str | None) -> Finding:
@@ -144,7 +139,14 @@ async def _ledger_findings(settings: Settings, ledger: Ledger) -> AsyncIterator[
             context = EngineContext(ledger, prefect, settings)
             differing = await find_drift(context, None)
             for deployment in await stray_deployments(context):
-                yield _stray_finding(deployment)
+                message = (
+                    f"deployment {deployment['name']} ({deployment['id']}) in work pool "
+                    f"{deployment['work_pool_name']} is no run template's: its runs fail"
+                )
+                help_ = (
+                    f"prefect deployment delete {deployment['id']}, or give it another work pool"
+                )
+                yield Finding("drift", "warning", message, help_)
         except PrefectUnavailable:
             yield Finding("work pools", "unknown", "can't be looked at without Prefect")
         else:
@@ -190,15 +192,6 @@ def _drift_finding(differing: int) -> Finding:
         f"of {pluralize(differing, 'run template')} Prefect has something else than the records say"
     )
     help_ = "see what: jobauto plan PATH; settle it: jobauto reconcile"
-    return Finding("drift", "warning", message, help_)
-
-
-def _stray_finding(deployment: Mapping[str, Any]) -> Finding:
-    message = (
-        f"deployment {deployment['name']} ({deployment['id']}) in work pool "
-        f"{deployment['work_pool_name']} is no run template's: its runs fail"
-    )
-    help_ = f"prefect deployment delete {deployment['id']}, or give it another work pool"
     return Finding("drift", "warning", message, help_)
 
 

@@ -51,7 +51,7 @@ def worker_findings(settings: Settings, ledger: Ledger) -> list[Finding]:
         *(
             _clock_finding(worker)
             for worker in recent
-            if worker.name not in gone and _clock_differs(worker)
+            if worker.name not in gone and abs(worker.clock_ahead) > TOLERATED.total_seconds()
         ),
     ]
 
@@ -73,10 +73,6 @@ def _silence_finding(listed: ListedWorker) -> Finding:
         f"start it again; or, if that machine is gone for good: jobauto worker lost"
         f" '{worker.name}'",
     )
-
-
-def _clock_differs(worker: WorkerRecord) -> bool:
-    return abs(worker.clock_ahead) > TOLERATED.total_seconds()
 
 
 def _clock_finding(worker: WorkerRecord) -> Finding:

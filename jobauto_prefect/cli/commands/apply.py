@@ -145,9 +145,14 @@ class ApplyRequest:
         Raises:
             BadParameter: a label is none.
         """
+        import re
+
         from jobauto_prefect.cli.files.reader import read_texts
 
-        _check_labels(labels)
+        for label in labels:
+            if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}", label):
+                message = f"{label!r} has other characters than letters, digits, ., - and _"
+                raise typer.BadParameter(message, param_hint="--label")
         return cls(*read_texts(paths), labels, prune)
 
     async def planned(self, client: "Client") -> Plan:
@@ -188,15 +193,6 @@ class ApplyRequest:
         if self.unread:
             raise InvalidInput(self.unread, "not all files can be read; nothing was changed")
         return planned
-
-
-def _check_labels(labels: Sequence[str]) -> None:
-    import re
-
-    for label in labels:
-        if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}", label):
-            message = f"{label!r} has other characters than letters, digits, ., - and _"
-            raise typer.BadParameter(message, param_hint="--label")
 
 
 def changes_in(planned: Plan) -> list[Any]:

@@ -44,34 +44,28 @@ def suggest(first: First, second: Second = None, as_json: Json = False, url: Url
     Example: jobauto rule suggest acme/Export acme/Process
     """
     if second is None:
-        _suggest_rules(first, as_json, url)
+        from jobauto_prefect.cli.connection.client import call_facade
+
+        async def ask(client: "Client") -> tuple[Any, Names]:
+            number = await find_id(client, "runtemplate", first)
+            answer = await client.get(f"/runtemplate/{number}/suggestions.json")
+            names = {name: await client.list(name) for name in (() if as_json else NAMED)}
+            return answer, names
+
+        answer, names = call_facade(url, ask)
+        if as_json:
+            print_json(answer)
+        else:
+            _print_rules(
+                [_name_references(suggestion, names) for suggestion in answer["suggestions"]]
+            )
     else:
-        _suggest_mapping(first, second, as_json, url)
-
-
-def _suggest_rules(word: str, as_json: bool, url: str | None) -> None:
-    from jobauto_prefect.cli.connection.client import call_facade
-
-    async def ask(client: "Client") -> tuple[Any, Names]:
-        number = await find_id(client, "runtemplate", word)
-        answer = await client.get(f"/runtemplate/{number}/suggestions.json")
-        names = {name: await client.list(name) for name in (() if as_json else NAMED)}
-        return answer, names
-
-    answer, names = call_facade(url, ask)
-    if as_json:
-        print_json(answer)
-    else:
-        _print_rules([_name_references(suggestion, names) for suggestion in answer["suggestions"]])
-
-
-def _suggest_mapping(first: str, second: str, as_json: bool, url: str | None) -> None:
-    call_and_print(
-        url,
-        lambda client: _fetch_mapping(client, first, second),
-        as_json,
-        lambda mapping: _print_mapping(mapping, first, second),
-    )
+        call_and_print(
+            url,
+            lambda client: _fetch_mapping(client, first, second),
+            as_json,
+            lambda mapping: _print_mapping(mapping, first, second),
+        )
 
 
 async def _fetch_mapping(client: "Client", first: str, second: str) -> Any:

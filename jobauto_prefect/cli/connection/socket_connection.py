@@ -57,27 +57,25 @@ async def _exchange(connection: socket.socket, question: Request) -> Response:
         connection.setblocking(False)
         http = h11.Connection(h11.CLIENT)
         with contextlib.suppress(ConnectionError):  # a body too large is refused before it is read
-            await asyncio.get_running_loop().sock_sendall(connection, _request(http, question))
+            content = question.content or b""
+            query = urlencode({name: _text(value) for name, value in question.query.items()})
+            headers = {
+                "Host": "localhost",
+                "User-Agent": f"jobauto/{__version__}",
+                "Content-Length": str(len(content)),
+                "Connection": "close",
+                **question.headers,
+            }
+            request = h11.Request(
+                method=question.method,
+                target=quote(question.path, safe=PATH_SAFE) + (f"?{query}" if query else ""),
+                headers=list(headers.items()),
+            )
+            events = (request, h11.Data(data=content), h11.EndOfMessage())
+            await asyncio.get_running_loop().sock_sendall(
+                connection, b"".join(http.send(event) or b"" for event in events)
+            )
         return await _answer(http, connection)
-
-
-def _request(http: h11.Connection, question: Request) -> bytes:
-    content = question.content or b""
-    query = urlencode({name: _text(value) for name, value in question.query.items()})
-    headers = {
-        "Host": "localhost",
-        "User-Agent": f"jobauto/{__version__}",
-        "Content-Length": str(len(content)),
-        "Connection": "close",
-        **question.headers,
-    }
-    request = h11.Request(
-        method=question.method,
-        target=quote(question.path, safe=PATH_SAFE) + (f"?{query}" if query else ""),
-        headers=list(headers.items()),
-    )
-    events = (request, h11.Data(data=content), h11.EndOfMessage())
-    return b"".join(http.send(event) or b"" for event in events)
 
 
 def _text(value: Any) -> str:
@@ -95,14 +93,13 @@ async def _answer(http: h11.Connection, connection: socket.socket) -> Response:
         if event is h11.NEED_DATA:
             http.receive_data(await asyncio.get_running_loop().sock_recv(connection, CHUNK))
         elif isinstance(event, h11.Response):
-            status, headers = event.status_code, _headers(event)
+            status = event.status_code
+            headers = {
+                name.decode("latin-1"): value.decode("latin-1") for name, value in event.headers
+            }
         elif isinstance(event, h11.Data):
             content += event.data
         elif isinstance(event, h11.EndOfMessage):
             return Response(status, headers, bytes(content))
         elif isinstance(event, h11.ConnectionClosed):
             raise ConnectionError
-
-
-def _headers(event: h11.Response) -> Mapping[str, str]:
-    return {name.decode("latin-1"): value.decode("latin-1") for name, value in event.headers}

@@ -48,18 +48,6 @@ def upgrade_file(source: Path, name: str) -> Upgraded:
     Raises:
         InvalidInput: it is not the text of a JSON definition; with its errors.
     """
-    text = _read_text(source)
-    done = upgrade(json.loads(text.removeprefix("\ufeff")))
-    new = rewrite(text, done.document)
-    (written,), _ = read_documents(name, new.encode())
-    undecided = [
-        written.locate_fault(fault) for fault in done.undecided if fault.rule == SAID_TWICE
-    ]
-    undecided += check_document(written, "app").faults  # the same as in `done`, each with its place
-    return Upgraded(name, new, done.document, done.changes, undecided)
-
-
-def _read_text(source: Path) -> str:
     try:
         raw = read_content(source)
     except OSError as error:
@@ -71,7 +59,15 @@ def _read_text(source: Path) -> str:
     if faults:
         placed = [replace(fault, file=str(source)) for fault in faults]
         raise InvalidInput(placed, f"{source} can't be upgraded")
-    return raw.decode()
+    text = raw.decode()
+    done = upgrade(json.loads(text.removeprefix("\ufeff")))
+    new = rewrite(text, done.document)
+    (written,), _ = read_documents(name, new.encode())
+    undecided = [
+        written.locate_fault(fault) for fault in done.undecided if fault.rule == SAID_TWICE
+    ]
+    undecided += check_document(written, "app").faults  # the same as in `done`, each with its place
+    return Upgraded(name, new, done.document, done.changes, undecided)
 
 
 def print_upgrade(done: Upgraded, target: Path | None, as_json: bool) -> None:

@@ -101,7 +101,9 @@ async def write_records(
                     continue
                 text = _dump_yaml(json.loads(definition.decode("utf-8-sig")), "")
             else:
-                text = _write_record(index, kind, record)
+                content, withheld = file_content(index, kind, record)
+                note = f"# secret, and in no file: {', '.join(withheld)}\n" if withheld else ""
+                text = _dump_yaml(content, note)
             listed.setdefault(_file_of(kind, record) if apart else "records.yaml", []).append(text)
     return files | {name: "".join(texts).encode() for name, texts in listed.items()}
 
@@ -122,13 +124,9 @@ def _add_owner(source: bytes, record: Record) -> bytes:
 def _app_file(record: Record, taken: Mapping[str, bytes]) -> str:
     from jobauto_prefect.facade.apply.record_kinds import APPS
 
-    name = _file_name(APPS.title(record))
+    name = re.sub(r"[^a-z0-9]+", "-", APPS.title(record).lower()).strip("-") or "application"
     path = f"apps/{name}.app.json"
     return f"apps/{name}-{record['id']}.app.json" if path in taken else path
-
-
-def _file_name(title: str) -> str:
-    return re.sub(r"[^a-z0-9]+", "-", title.lower()).strip("-") or "application"
 
 
 def _file_of(kind: str, record: Record) -> str:
@@ -138,12 +136,6 @@ def _file_of(kind: str, record: Record) -> str:
     if company is not None:
         return f"companies/{company}.yaml"
     return "shared.yaml" if kind in SHARED else "sources.yaml"
-
-
-def _write_record(index: "RecordIndex", kind: str, record: Record) -> str:
-    content, withheld = file_content(index, kind, record)
-    note = f"# secret, and in no file: {', '.join(withheld)}\n" if withheld else ""
-    return _dump_yaml(content, note)
 
 
 def _dump_yaml(content: Any, note: str) -> str:

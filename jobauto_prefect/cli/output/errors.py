@@ -53,16 +53,12 @@ def _fail(error: BaseException, debug: bool) -> None:
             f"error: unexpected {type(error).__name__}: {_one_line(str(error))}; "
             "the same command with --debug shows where"
         )
-    _give_up_output()
-    raise SystemExit(1)
-
-
-def _give_up_output() -> None:
-    """Write no more to an output that is full or gone: Python would try once more at its end."""
+    # Write no more to an output that is full or gone: Python would flush it once more at exit.
     try:
         sys.stdout.flush()
     except OSError:
         sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115, PTH123
+    raise SystemExit(1)
 
 
 def _error_text(error: JobautoError) -> str:

@@ -83,32 +83,21 @@ async def _wait_until_over(
                     tell_line(line)
         job: Record = await client.get(f"/job/{job_id}.json")
     except asyncio.CancelledError:
-        _go_on_after_interrupt()
+        # Undo the cancelling by Ctrl-C: this task goes on to ask and print.
+        task = asyncio.current_task()
+        if task is not None:
+            task.uncancel()
         telling.cancel()
-        await _offer_to_cancel(client, job_id)
+        if sys.stdin.isatty() and typer.confirm(f"\nCancel job {job_id}?", err=True):
+            await client.post("job", {"id": job_id, "state": "cancelled"})
+            await client.wait_for_prefect()
+            print_hint(f"job {job_id} is cancelled, or ends in a moment")
+        else:
+            print_hint(f"job {job_id} goes on; end it: jobauto job cancel {job_id}")
         raise typer.Exit(INTERRUPTED) from None
     finally:
         telling.cancel()
     return job
-
-
-def _go_on_after_interrupt() -> None:
-    """Undo the cancelling of this task by Ctrl-C.
-
-    What is still to be asked and printed is its work, too.
-    """
-    task = asyncio.current_task()
-    if task is not None:
-        task.uncancel()
-
-
-async def _offer_to_cancel(client: "Client", job_id: int) -> None:
-    if sys.stdin.isatty() and typer.confirm(f"\nCancel job {job_id}?", err=True):
-        await client.post("job", {"id": job_id, "state": "cancelled"})
-        await client.wait_for_prefect()
-        print_hint(f"job {job_id} is cancelled, or ends in a moment")
-    else:
-        print_hint(f"job {job_id} goes on; end it: jobauto job cancel {job_id}")
 
 
 async def _report_waiting(client: "Client", job_id: int) -> None:
@@ -198,18 +187,14 @@ def start_job(
 
     job = call_facade(url, work, writes=True)
     if patience is not None:
-        _exit_as(job, patience, as_json)
-
-
-def _exit_as(job: Record, patience: WaitOptions, as_json: bool) -> None:
-    if job["state"] in LIVE:
-        if as_json:
-            _print_result(job, as_json)
-        _report_unfinished(job["id"], patience.seconds or 0)
-        raise typer.Exit(STILL_GOING)
-    _print_result(job, as_json)
-    if job["severity"] not in GOOD:
-        raise typer.Exit(1)
+        if job["state"] in LIVE:
+            if as_json:
+                _print_result(job, as_json)
+            _report_unfinished(job["id"], patience.seconds or 0)
+            raise typer.Exit(STILL_GOING)
+        _print_result(job, as_json)
+        if job["severity"] not in GOOD:
+            raise typer.Exit(1)
 
 
 def _print_started(job: Record, waiting: int, as_json: bool) -> None:

@@ -204,7 +204,13 @@ async def _fields(
     if "app_uuid" in fields:
         fields["app"] = fields.pop("app_uuid")
     if "event_source" in fields:
-        fields["event_source"] = await _find_source(client, fields, before)
+        # A company's own source comes before a shared one of the same name.
+        title, template = fields["event_source"], fields.get("runtemplate")
+        number = template or (await before.record())["runtemplate_id"]
+        started = await client.get(f"{path_of('runtemplate', str(number))}.json")
+        company = await client.get(f"/company/{started['company_id']}.json")
+        source = await find_named(client, "eventsource", title, company["slug"])
+        fields["event_source"] = source["id"] if source else title
     for name, reference in KINDS[kind].named_in_files.items():
         if name in fields:
             fields[reference.field] = fields.pop(name)
@@ -255,16 +261,6 @@ async def _find_app(client: "Client", title: str, company: str) -> int:
     app = await find_named(client, "app", title, company)
     app = app or await find_application(client, title)
     return int(app["id"])
-
-
-async def _find_source(client: "Client", fields: Mapping[str, Any], before: _Before) -> Any:
-    """Return the source that a rule names: its company's own comes before one of everybody."""
-    title, template = fields["event_source"], fields.get("runtemplate")
-    number = template or (await before.record())["runtemplate_id"]
-    started = await client.get(f"{path_of('runtemplate', str(number))}.json")
-    company = await client.get(f"/company/{started['company_id']}.json")
-    source = await find_named(client, "eventsource", title, company["slug"])
-    return source["id"] if source else title
 
 
 async def _require_other_rule(client: "Client", fields: Mapping[str, Any]) -> None:

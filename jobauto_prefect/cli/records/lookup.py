@@ -59,7 +59,13 @@ async def find_id(client: "Client", kind: str, word: str) -> int:
         Conflict: several applications have the name.
     """
     if kind == "user":
-        return await _find_user(client, word)
+        # By login first: it may have digits only.
+        users = list(await client.get("/users.json", login=word))
+        if users:
+            return int(users[0])
+        if not is_number(word):
+            raise NotFound(f"there is no user {word!r}; see: jobauto user list")
+        return int(word)
     if is_number(word):
         return int(word)
     if kind == "app":
@@ -118,16 +124,6 @@ def _not_found_message(noun: str, word: str, names: Sequence[str], group: str) -
     return (
         f"there is no {noun} {word!r}{did_you_mean(word, names) or ';'} see: jobauto {group} list"
     )
-
-
-async def _find_user(client: "Client", word: str) -> int:
-    """Find a user by login first: one may have digits only."""
-    users = list(await client.get("/users.json", login=word))
-    if users:
-        return int(users[0])
-    if not is_number(word):
-        raise NotFound(f"there is no user {word!r}; see: jobauto user list")
-    return int(word)
 
 
 def _exact_names(app: Record) -> tuple[str, str]:

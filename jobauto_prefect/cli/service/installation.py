@@ -114,12 +114,8 @@ def _ensure_worker_token(settings: Settings, ledger: Ledger) -> Path:
             return path
     with ledger.writing(local_actor()) as session:
         text, _ = issue_worker_token(session, [settings.pool], None)
-    _write_private(path, text)
-    return path
-
-
-def _write_private(path: Path, text: str) -> None:
     path.unlink(missing_ok=True)  # one that is there may have another mode
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     with os.fdopen(descriptor, "w") as file:
         file.write(text + "\n")
+    return path

@@ -194,7 +194,10 @@ class SupervisedPart:
             async with asyncio.timeout(self.part.stop_seconds):
                 await process.wait()
         hurrying.cancel()
-        self._signal_group(signal.SIGKILL)
+        # Kill what is left of its process group.
+        if self._process is not None:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(self._process.pid, signal.SIGKILL)
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(KILLED_WITHIN_SECONDS):
                 await process.wait()
@@ -206,12 +209,6 @@ class SupervisedPart:
     def _signal(self, number: signal.Signals) -> None:
         if self._process is not None and self._process.returncode is None:
             self._process.send_signal(number)
-
-    def _signal_group(self, number: signal.Signals) -> None:
-        """Signal whatever is left of its process group; each part is a group of its own."""
-        if self._process is not None:
-            with contextlib.suppress(ProcessLookupError, PermissionError):
-                os.killpg(self._process.pid, number)
 
 
 class Supervisor:
