@@ -23,21 +23,17 @@ def stored_response(
         InProgress: another session is at work on the first request (PostgreSQL).
     """
     if session.get_bind().dialect.name == "postgresql":
-        _lock_key(session, actor, route, key)
+        # A lock that ends with the transaction, however that ends: nothing is left to clean up.
+        digest = hashlib.sha256("\0".join((actor, route, key)).encode()).digest()
+        number = int.from_bytes(digest[:8], signed=True)
+        if not session.scalar(select(func.pg_try_advisory_xact_lock(number))):
+            raise InProgress("the first request with this Idempotency-Key is being worked on")
     kept = session.get(IdempotencyRecord, (actor, route, key))
     if kept is None or kept.created_at > session.clock() - KEPT:
         return kept
     session.delete(kept)
     session.flush()
     return None
-
-
-def _lock_key(session: WritingSession, actor: str, route: str, key: str) -> None:
-    # A lock that ends with the transaction, however that ends: nothing is left to clean up.
-    digest = hashlib.sha256("\0".join((actor, route, key)).encode()).digest()
-    number = int.from_bytes(digest[:8], signed=True)
-    if not session.scalar(select(func.pg_try_advisory_xact_lock(number))):
-        raise InProgress("the first request with this Idempotency-Key is being worked on")
 
 
 def delete_expired(session: WritingSession) -> None:

@@ -57,7 +57,12 @@ def rotate(ledger: Ledger, actor: Actor, settle_seconds: float) -> RotationResul
         time.sleep(settle_seconds)
         resealed += _until_none_is_left(ledger, actor)
         newest = box.ring.keys[0]
-        _remember(ledger, actor)
+        fingerprint = ledger.box.fingerprint
+        with ledger.writing(actor) as session:
+            fact = session.get_one(InstallationValue, KEY_FACT)
+            if fact.value != fingerprint:
+                write_entry(session, "Key", "update", {"fingerprint": [fact.value, fingerprint]})
+                fact.value = fingerprint
         replace_keys(box.path, [newest])
         return RotationResult(resealed, box.fingerprint)
 
@@ -88,24 +93,19 @@ def _each_batch(
     done, last = 0, -1
     while True:
         with ledger.writing(actor) if write else ledger.reading() as session:
-            rows = _batch(session, column, last, locked=write)
+            key = column.table.c.id
+            query = (
+                select(key, column)
+                .where(key > last, column.is_not(None), cast(column, String).not_in(EMPTY))
+                .order_by(key)
+                .limit(BATCH)
+            )
+            rows: Sequence[Any] = session.execute(query.with_for_update() if write else query).all()
             for number, value in rows:
                 done += _reseal(session, column, number, value, box, write=write)
         if len(rows) < BATCH:
             return done
         last = rows[-1][0]
-
-
-def _batch(session: Any, column: Column[Any], last: int, *, locked: bool) -> Sequence[Any]:
-    key = column.table.c.id
-    query = (
-        select(key, column)
-        .where(key > last, column.is_not(None), cast(column, String).not_in(EMPTY))
-        .order_by(key)
-        .limit(BATCH)
-    )
-    rows: Sequence[Any] = session.execute(query.with_for_update() if locked else query).all()
-    return rows
 
 
 def _reseal(
@@ -141,12 +141,3 @@ def _reseal_facts(ledger: Ledger, actor: Actor) -> int:
             fact.value = changed.get(fact.name, fact.value)
             done += len(changed)
         return done
-
-
-def _remember(ledger: Ledger, actor: Actor) -> None:
-    fingerprint = ledger.box.fingerprint
-    with ledger.writing(actor) as session:
-        fact = session.get_one(InstallationValue, KEY_FACT)
-        if fact.value != fingerprint:
-            write_entry(session, "Key", "update", {"fingerprint": [fact.value, fingerprint]})
-            fact.value = fingerprint

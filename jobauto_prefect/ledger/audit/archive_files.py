@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import IO, Any, NamedTuple
 
 from sqlalchemy import Row, delete, func, select
-from sqlalchemy.orm import Session
 
 from jobauto_prefect.errors import AuditDamaged, Conflict
 from jobauto_prefect.ledger.audit.archives import FORM, digest_of, hmac_of
@@ -62,33 +61,29 @@ def archive(
     delete_archived(ledger, actor)  # what an earlier archive has
     with ledger.snapshot() as session:
         key = audit_key(ledger, session)
-        months = _months(session, before)
+        newest = session.scalar(select(func.max(AuditSeal.id))) or 0
+        last_entry = AuditEntry.id == AuditSeal.last_id
+        rows = session.execute(
+            select(AuditSeal.id, AuditEntry.created_at)
+            .join(AuditEntry, last_entry)
+            .where(AuditSeal.id < newest)
+            .order_by(AuditSeal.id)
+        )
+        old = []
+        for seal, at in rows:
+            if at >= before:
+                break
+            old.append((seal, f"{at:%Y-%m}"))
+        months = [
+            Month(name, [seal for seal, _ in seals])
+            for name, seals in groupby(old, key=lambda row: row[1])
+        ]
     for month in months:
         path = directory / file_name(month.name)
         with ledger.snapshot() as session, _whole_file(path) as file:
             made = _write(file, month, intact_seals(session, key, month.seals[-1]))
         yield _keep(ledger, actor, key or "", made)
         delete_archived(ledger, actor)
-
-
-def _months(session: Session, before: datetime) -> list[Month]:
-    newest = session.scalar(select(func.max(AuditSeal.id))) or 0
-    last_entry = AuditEntry.id == AuditSeal.last_id
-    rows = session.execute(
-        select(AuditSeal.id, AuditEntry.created_at)
-        .join(AuditEntry, last_entry)
-        .where(AuditSeal.id < newest)
-        .order_by(AuditSeal.id)
-    )
-    old = []
-    for seal, at in rows:
-        if at >= before:
-            break
-        old.append((seal, f"{at:%Y-%m}"))
-    return [
-        Month(name, [seal for seal, _ in seals])
-        for name, seals in groupby(old, key=lambda row: row[1])
-    ]
 
 
 class _WrittenArchive(NamedTuple):

@@ -202,7 +202,11 @@ def _with_entries(
     session: Session, seals: Sequence[AuditSeal]
 ) -> Iterator[tuple[AuditSeal, Sequence[Row[Any]] | None]]:
     try:
-        entries = _entries(session, seals)
+        within = AuditEntry.id.between(seals[0].first_id, seals[-1].last_id)
+        # A seal that somebody has made longer must not make this read everything at once.
+        most = len(seals) * BLOCK + 1
+        query = select(*SEALED).where(within).order_by(AuditEntry.id).limit(most)
+        entries = session.execute(query).all()
     except UNREADABLE:
         if len(seals) == 1:
             yield seals[0], None
@@ -213,14 +217,6 @@ def _with_entries(
     ids = [entry.id for entry in entries]
     for seal in seals:
         yield seal, entries[bisect_left(ids, seal.first_id) : bisect_right(ids, seal.last_id)]
-
-
-def _entries(session: Session, seals: Sequence[AuditSeal]) -> Sequence[Row[Any]]:
-    within = AuditEntry.id.between(seals[0].first_id, seals[-1].last_id)
-    # A seal that somebody has made longer must not make this read everything at once.
-    most = len(seals) * BLOCK + 1
-    query = select(*SEALED).where(within).order_by(AuditEntry.id).limit(most)
-    return session.execute(query).all()
 
 
 def _end(session: Session, key: str | None, last: Mark) -> Iterator[str]:

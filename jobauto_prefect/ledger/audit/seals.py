@@ -166,7 +166,11 @@ class Sealer:
                 on top of that.
         """
         with self._ledger.reading() as session:
-            if self._is_all_sealed(session):
+            # The newest entry is in the newest seal, which is as this process made it. What is
+            # sealed was settled: no entry with a lower id can follow.
+            seal = select(AuditSeal.hmac).where(AuditSeal.id == self._seen.number).scalar_subquery()
+            query = select(select(func.max(AuditEntry.id)).scalar_subquery(), seal)
+            if tuple(session.execute(query).one()) == (self._seen.last_id, self._seen.hmac):
                 return True
             self._settle(session)
             self._compare(session)
@@ -177,15 +181,6 @@ class Sealer:
         if last is not None:
             logger.info("%s", log_mark(last))
         return not self._writers
-
-    def _is_all_sealed(self, session: Session) -> bool:
-        """Whether the newest entry is in the newest seal, and that is as this process made it.
-
-        What is sealed was settled: no entry of a lower id is to come.
-        """
-        seal = select(AuditSeal.hmac).where(AuditSeal.id == self._seen.number).scalar_subquery()
-        query = select(select(func.max(AuditEntry.id)).scalar_subquery(), seal)
-        return tuple(session.execute(query).one()) == (self._seen.last_id, self._seen.hmac)
 
     def _settle(self, session: Session) -> None:
         if session.get_bind().dialect.name != "postgresql":

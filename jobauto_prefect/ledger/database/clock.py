@@ -45,15 +45,12 @@ class DatabaseClock(SharedClock):
             return
         self._measured_at = self.uptime()
         try:
-            self._measure(connection)
+            with connection.cursor() as cursor:
+                asked_at = self.uptime()
+                cursor.execute("SELECT clock_timestamp()")
+                (instant,) = cursor.fetchone()
+                self.read(instant, asked_at, self.uptime())
             connection.rollback()  # of a connection that begins a transaction with what it is asked
         except psycopg.Error as error:
             self._measured_at = None
             raise DisconnectionError("the connection was lost") from error
-
-    def _measure(self, connection: Any) -> None:
-        with connection.cursor() as cursor:
-            asked_at = self.uptime()
-            cursor.execute("SELECT clock_timestamp()")
-            (instant,) = cursor.fetchone()
-            self.read(instant, asked_at, self.uptime())

@@ -44,21 +44,6 @@ def make_engine(url: str, limits: Limits | None = None) -> Engine:
     Raises:
         NotReady: the address is of neither.
     """
-    _require_supported(url)
-    if not url.startswith("sqlite"):
-        limits = limits or Limits()
-        engine = timed_engine(url, limits, pool_size=10, max_overflow=20)
-        event.listen(engine, "connect", _leave_beginnings_to_us)
-        event.listen(engine, "begin", _begin_postgresql)
-        return engine
-    engine = create_engine(url, connect_args={"timeout": 30})
-    event.listen(engine, "do_connect", _make_private)
-    event.listen(engine, "connect", _configure_sqlite)
-    event.listen(engine, "begin", _begin_sqlite)
-    return engine
-
-
-def _require_supported(url: str) -> None:
     try:
         driver, _ = make_url(url).drivername, urlsplit(url).port  # which refuses one beyond 65535
     except (ArgumentError, ValueError):  # its message would have the password
@@ -71,6 +56,17 @@ def _require_supported(url: str) -> None:
             f"the ledger can't be in a database of {driver}; JOBAUTO_DATABASE_URL or DB_CONNECTION"
             " must say sqlite or postgresql"
         )
+    if not url.startswith("sqlite"):
+        limits = limits or Limits()
+        engine = timed_engine(url, limits, pool_size=10, max_overflow=20)
+        event.listen(engine, "connect", _leave_beginnings_to_us)
+        event.listen(engine, "begin", _begin_postgresql)
+        return engine
+    engine = create_engine(url, connect_args={"timeout": 30})
+    event.listen(engine, "do_connect", _make_private)
+    event.listen(engine, "connect", _configure_sqlite)
+    event.listen(engine, "begin", _begin_sqlite)
+    return engine
 
 
 def _leave_beginnings_to_us(connection: Any, _record: Any) -> None:

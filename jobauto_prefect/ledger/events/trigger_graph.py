@@ -1,7 +1,7 @@
 """The graph of which run template starts which, by rules and actions; it has no cycle."""
 
 from collections import defaultdict, deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 
 from sqlalchemy import Text, cast, func, or_, select
 from sqlalchemy.orm import Session
@@ -89,15 +89,11 @@ def find_cycle(start: int, all_edges: Iterable[Edge]) -> list[int] | None:
         here = looking.popleft()
         for there in following[here]:
             if there == start:
-                return [*_way(start, here, came_from), start]
+                way = [here]
+                while way[-1] != start:
+                    way.append(came_from[way[-1]])
+                return [*way[::-1], start]
             if there not in came_from:
                 came_from[there] = here
                 looking.append(there)
     return None
-
-
-def _way(start: int, end: int, came_from: Mapping[int, int]) -> list[int]:
-    way = [end]
-    while way[-1] != start:
-        way.append(came_from[way[-1]])
-    return way[::-1]

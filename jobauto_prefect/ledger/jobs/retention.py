@@ -245,7 +245,13 @@ def remove_jobs(session: WritingSession, jobs: Sequence[Ended]) -> None:
 
 def remove_output(session: WritingSession, jobs: Sequence[Ended], most_lines: int) -> list[Ended]:
     """Delete output lines and artifacts of these jobs; return the jobs that have more."""
-    sizes = _lines_of(session, jobs)
+    # job -> the number of its first line of output, and how many lines it has
+    query = (
+        select(OutputLine.job_id, func.min(OutputLine.seq), func.count())
+        .where(OutputLine.job_id.in_([job.id for job in jobs]))
+        .group_by(OutputLine.job_id)
+    )
+    sizes = {job_id: (first, count) for job_id, first, count in session.execute(query)}
     finished: list[Ended] = []
     lines = 0
     for job in jobs:
@@ -265,16 +271,6 @@ def remove_output(session: WritingSession, jobs: Sequence[Ended], most_lines: in
     session.execute(delete(OutputLine).where(OutputLine.job_id.in_(numbers)))
     session.execute(delete(Artifact).where(Artifact.job_id.in_(numbers)))
     return list(jobs[len(finished) :])
-
-
-def _lines_of(session: Session, jobs: Sequence[Ended]) -> dict[int, tuple[int, int]]:
-    """Return job -> the number of its first line of output, and how many it has."""
-    query = (
-        select(OutputLine.job_id, func.min(OutputLine.seq), func.count())
-        .where(OutputLine.job_id.in_([job.id for job in jobs]))
-        .group_by(OutputLine.job_id)
-    )
-    return {job_id: (first, count) for job_id, first, count in session.execute(query)}
 
 
 def remove_tasks(session: WritingSession, tasks: Sequence[Ended]) -> None:

@@ -53,7 +53,7 @@ from jobauto_prefect.ledger.records import (
     TemplateCredential,
     Topic,
 )
-from jobauto_prefect.ledger.tallies import TALLIES, Tally
+from jobauto_prefect.ledger.tallies import TALLIES
 
 BATCH = 500  # records read at once where a list comes whole
 
@@ -184,15 +184,14 @@ def batches(session: Session, kind: type[Base], selection: Selection) -> Iterato
 def count(session: Session, kind: type[Base], selection: Selection) -> int:
     """Return how many records a list has; where there is a tally that tells, none is read."""
     tally = TALLIES.get(kind)
-    if tally is not None and all(_is_told(tally, wanted) for wanted in selection.conditions):
+    if tally is not None and all(
+        wanted.column in tally.groups and wanted.how in ("eq", "in", "company")
+        for wanted in selection.conditions
+    ):
         query = select(func.sum(tally.rows.number)).where(*_chosen(tally.rows, selection))
     else:
         query = select(func.count()).select_from(kind).where(*_chosen(kind, selection))
     return int(session.scalar(query) or 0)
-
-
-def _is_told(tally: Tally, wanted: Condition) -> bool:
-    return wanted.column in tally.groups and wanted.how in ("eq", "in", "company")
 
 
 def names(
