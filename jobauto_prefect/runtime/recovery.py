@@ -37,11 +37,27 @@ async def recover(
     records = {record.job_id: record for record in workspace.records()}
     for left in left_over:
         if left.directory.rpartition("/")[0] == str(workspace.path):
-            records.setdefault(left.job_id, _unrecorded(left))
+            # Claimed, but not recorded before the worker died.
+            records.setdefault(
+                left.job_id,
+                JobRecord(
+                    job_id=left.job_id,
+                    claim_id=left.claim_id,
+                    directory=left.directory,
+                    boot_id=process_table.boot_id(),
+                ),
+            )
     ended = await _end_all(executors, records.values(), stop_seconds)
     for record in ended:
         report = record.report or _lost(record, worker, client.clock)
-        await _send_output(client, record)
+        # The ledger ignores lines that the predecessor has sent already.
+        try:
+            for lines in in_batches(record.unsent):
+                await retry_until_available(client.output, record.job_id, record.claim_id, lines)
+        except (Unauthorized, Forbidden):
+            raise
+        except JobautoError as error:
+            logger.warning("output of job %s was refused: %s", record.job_id, error)
         await _tell(client, record, report)
         workspace.remove(record.job_id, record.directory)
     return [record.job_id for record in ended]
@@ -74,16 +90,6 @@ async def _end(executor: Executor | None, records: list[JobRecord], stop_seconds
     return True
 
 
-def _unrecorded(left: LeftoverJob) -> JobRecord:
-    """Build the record of a job that was claimed but never recorded."""
-    return JobRecord(
-        job_id=left.job_id,
-        claim_id=left.claim_id,
-        directory=left.directory,
-        boot_id=process_table.boot_id(),
-    )
-
-
 def _lost(record: JobRecord, worker: str, clock: Clock) -> Report:
     same_boot = record.boot_id == process_table.boot_id()
     return Report(
@@ -95,17 +101,6 @@ def _lost(record: JobRecord, worker: str, clock: Clock) -> Report:
         started_at=record.started_at,
         ended_at=clock(),
     )
-
-
-async def _send_output(client: FacadeClient, record: JobRecord) -> None:
-    """Send the lines the predecessor could not send; the ledger ignores repeated ones."""
-    try:
-        for lines in in_batches(record.unsent):
-            await retry_until_available(client.output, record.job_id, record.claim_id, lines)
-    except (Unauthorized, Forbidden):
-        raise
-    except JobautoError as error:
-        logger.warning("output of job %s was refused: %s", record.job_id, error)
 
 
 async def _tell(client: FacadeClient, record: JobRecord, report: Report) -> None:

@@ -151,7 +151,11 @@ def resolve_environment(
     return Environment(
         values=expanded,
         declared=frozenset(definition.environment),
-        missing=_missing(definition, expanded),
+        missing=tuple(
+            key
+            for key, variable in definition.environment.items()
+            if variable.required and not (key in expanded and expanded[key].text)
+        ),
         left_out=tuple(sorted(left_out)),
         invalid=tuple(name for name, value in expanded.items() if not is_storable(value.text)),
     )
@@ -195,14 +199,6 @@ def _layer_values(
         for name, text in {**layer.values, **layer.secrets}.items()
         if name in kept
     }
-
-
-def _missing(definition: Definition, values: Mapping[str, Value]) -> tuple[str, ...]:
-    return tuple(
-        key
-        for key, variable in definition.environment.items()
-        if variable.required and not (key in values and values[key].text)
-    )
 
 
 def _expand(values: Mapping[str, Value], definition: Definition) -> dict[str, Value]:

@@ -55,7 +55,10 @@ def write_file(directory: str, path: str, content: bytes, owner: Owner | None) -
                 folder = _open(stack, below, folder)
                 if made and owner is not None:
                     os.fchown(folder, *owner)
-            _write(folder, name, content, owner)
+            with open(os.open(name, FILE, 0o600, dir_fd=folder), "wb") as file:  # noqa: PTH123
+                if owner is not None:
+                    os.fchown(file.fileno(), *owner)
+                file.write(content)
     except OSError as error:
         if error.errno in NOTHING_WRITABLE:
             raise WorkerUnable(f"{path} can't be written: {error.strerror}", "disk") from None
@@ -75,10 +78,3 @@ def _open(stack: contextlib.ExitStack, folder: str, above: int | None) -> int:
     descriptor = os.open(folder, FOLDER, dir_fd=above)
     stack.callback(os.close, descriptor)
     return descriptor
-
-
-def _write(folder: int, name: str, content: bytes, owner: Owner | None) -> None:
-    with open(os.open(name, FILE, 0o600, dir_fd=folder), "wb") as file:  # noqa: PTH123
-        if owner is not None:
-            os.fchown(file.fileno(), *owner)
-        file.write(content)

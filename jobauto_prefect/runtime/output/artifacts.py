@@ -99,7 +99,11 @@ class Collector:
         if kind is not None:
             self._leave_out(path, "is no regular file")
             return []
-        return self._by_expression(pattern)
+        try:
+            return list(self._matcher.matching(pattern.pattern or pattern.path, self._all_files()))
+        except TimeoutError:
+            self._leave_out(pattern.path, "takes too long as a regular expression")
+            return []
 
     def _relative(self, path: str) -> str | None:
         """Return the path relative to the directory; None if it leads out of it."""
@@ -121,13 +125,6 @@ class Collector:
         except (OSError, ValueError):
             return None
         return stat.S_IFMT(status.st_mode)
-
-    def _by_expression(self, pattern: ArtifactPattern) -> list[str]:
-        try:
-            return list(self._matcher.matching(pattern.pattern or pattern.path, self._all_files()))
-        except TimeoutError:
-            self._leave_out(pattern.path, "takes too long as a regular expression")
-            return []
 
     def _all_files(self) -> list[str]:
         if self._files is None:

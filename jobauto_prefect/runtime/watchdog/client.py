@@ -192,7 +192,12 @@ class Watchdog:
         async with self._sending:
             self._socket.close()
         await asyncio.to_thread(self._process.wait)
-        await self._end_groups()
+        # A dead watchdog took the leaders of its groups along; the rest is killed here.
+        groups, self._groups = list(self._groups.values()), {}
+        traces = [ProcessFingerprint(group.pid, None, group.marker) for group in groups]
+        await terminate_all(traces, stop_seconds=0)
+        for group in groups:
+            group.settle(Ended(None, "the watchdog of this worker died"))
 
     def _handle(self, message: Message) -> None:
         group = self._groups.get(message["job"])
@@ -207,14 +212,6 @@ class Watchdog:
         else:
             del self._groups[message["job"]]
             group.settle(Ended(message["exit_code"], message["lost"]))
-
-    async def _end_groups(self) -> None:
-        """End the groups of a dead watchdog: it took the leaders along, the rest is killed here."""
-        groups, self._groups = list(self._groups.values()), {}
-        traces = [ProcessFingerprint(group.pid, None, group.marker) for group in groups]
-        await terminate_all(traces, stop_seconds=0)
-        for group in groups:
-            group.settle(Ended(None, "the watchdog of this worker died"))
 
 
 def _failure(message: Message) -> StartFailed:

@@ -199,7 +199,18 @@ class ContainerExecution:
     async def start(self) -> None:
         """Register the container with the watchdog, and start it."""
         self._watchdog = await self._executor.watchdogs.get()
-        self._group = await self._watchdog.hold(self._external_job())
+        launch = self._launch
+        undo = (sys.executable, "-I", "-m", "jobauto_prefect.runtime.executors.containers.undo")
+        url, seconds = self._engine.address.url, str(self._executor.stop_seconds)
+        self._group = await self._watchdog.hold(
+            ExternalJob(
+                job=launch.job_id,
+                claim=launch.claim_id,
+                directory=launch.directory,
+                record=self._workspace.record_path,
+                undo=(*undo, url, self._name, seconds),
+            )
+        )
         try:
             await self._engine.call("start", self._name)
         except EngineUnavailable as error:  # it may have begun
@@ -209,18 +220,6 @@ class ContainerExecution:
             await self._remove_container()
             raise _not_started(error) from None
         self._workspace.note_start(self._executor.clock())
-
-    def _external_job(self) -> ExternalJob:
-        launch = self._launch
-        undo = (sys.executable, "-I", "-m", "jobauto_prefect.runtime.executors.containers.undo")
-        url, seconds = self._engine.address.url, str(self._executor.stop_seconds)
-        return ExternalJob(
-            job=launch.job_id,
-            claim=launch.claim_id,
-            directory=launch.directory,
-            record=self._workspace.record_path,
-            undo=(*undo, url, self._name, seconds),
-        )
 
     @property
     def pid(self) -> int | None:

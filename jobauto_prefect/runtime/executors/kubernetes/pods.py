@@ -64,7 +64,19 @@ def read_state(pod: Object) -> PodState:
         return Finished(lost=_disruption(status) or "its pod failed")
     if "running" in state:
         return Running()
-    return _pending(status)
+    for container in status.get("containerStatuses") or ():
+        waiting = (container.get("state") or {}).get("waiting") or {}
+        reason = waiting.get("reason", "")
+        if container.get("name") == JOB and reason not in ("", "ContainerCreating"):
+            why = _explained("its container does not start", reason, waiting.get("message", ""))
+            return Pending(why, reason in HOPELESS, NOT_EXECUTABLE)
+    condition = _condition(status, "PodScheduled", "False")
+    if condition is None:
+        return Pending()
+    why = _explained(
+        "no node takes its pod", condition.get("reason", ""), condition.get("message", "")
+    )
+    return Pending(why)
 
 
 def container_state(pod: Object, name: str) -> Object:
@@ -99,22 +111,6 @@ def _disruption(status: Object) -> str | None:
     return _explained(
         "its pod was ended", condition.get("reason", ""), condition.get("message", "")
     )
-
-
-def _pending(status: Object) -> Pending:
-    for container in status.get("containerStatuses") or ():
-        waiting = (container.get("state") or {}).get("waiting") or {}
-        reason = waiting.get("reason", "")
-        if container.get("name") == JOB and reason not in ("", "ContainerCreating"):
-            why = _explained("its container does not start", reason, waiting.get("message", ""))
-            return Pending(why, reason in HOPELESS, NOT_EXECUTABLE)
-    condition = _condition(status, "PodScheduled", "False")
-    if condition is None:
-        return Pending()
-    why = _explained(
-        "no node takes its pod", condition.get("reason", ""), condition.get("message", "")
-    )
-    return Pending(why)
 
 
 def _condition(status: Object, kind: str, value: str) -> Object | None:
