@@ -300,7 +300,12 @@ class PrefectApi:
     async def _called(self, method: str, path: str, body: Any) -> httpx.Response:
         response = await self._retry_while_busy(method, path, body)
         if response.status_code == 403 and "CSRF" in response.text:
-            await self._fetch_csrf_token()
+            answer = await self._retry_while_busy(
+                "GET", f"/csrf-token?client={self._csrf_client}", None
+            )
+            if answer.is_success:
+                self._client.headers["Prefect-Csrf-Token"] = answer.json()["token"]
+                self._client.headers["Prefect-Csrf-Client"] = self._csrf_client
             response = await self._retry_while_busy(method, path, body)
         is_failure = _is_failure(response) or _is_refused_by_database(response)
         if is_failure and await self._is_ready():
@@ -360,14 +365,6 @@ class PrefectApi:
     def _away(self, error: httpx.TransportError) -> PrefectUnavailable:
         reason = str(error) or type(error).__name__
         return PrefectUnavailable(f"Prefect at {self.url} does not answer ({reason})")
-
-    async def _fetch_csrf_token(self) -> None:
-        answer = await self._retry_while_busy(
-            "GET", f"/csrf-token?client={self._csrf_client}", None
-        )
-        if answer.is_success:
-            self._client.headers["Prefect-Csrf-Token"] = answer.json()["token"]
-            self._client.headers["Prefect-Csrf-Client"] = self._csrf_client
 
 
 def connect() -> PrefectApi:

@@ -49,7 +49,6 @@ from jobauto_prefect.runtime.protocol import (
     ApplicationDocument,
     Claim,
     ClaimAnswer,
-    Launch,
     PrefectState,
     RunStatus,
 )
@@ -145,7 +144,25 @@ async def run_application(settings: Settings) -> State[Any]:
         api = await stack.enter_async_context(connect())
         try:
             opened, worker = await _open(stack, settings, run.work_pool_name or settings.pool)
-            claim = LaunchClaim(opened.client, _claim(run, opened, worker))
+            if run.deployment_id is None:
+                raise NotReady("this flow run has no deployment")
+            claim = LaunchClaim(
+                opened.client,
+                Claim(
+                    claim_id=uuid4(),
+                    flow_run_id=run.id,
+                    run_number=max(1, run.run_count),
+                    deployment_id=run.deployment_id,
+                    template_id=template_in(run.labels),
+                    parameters=run.parameters,
+                    auto_scheduled=bool(run.auto_scheduled),
+                    scheduled_for=run.expected_start_time,
+                    idempotency_key=run.idempotency_key,
+                    worker=worker,
+                    instance=opened.held.instance,
+                    work_directory=opened.work_directory,
+                ),
+            )
             answer = await _ask(opened, claim)
         except Conflict as error:
             raise Abort(f"another worker has this run: {error}") from None
@@ -167,25 +184,6 @@ async def _open(
     raise NotReady(f"more than {MOST_AT_ONCE} flow runs on this machine at once")
 
 
-def _claim(run: FlowRun, opened: WorkerContext, worker: str) -> Claim:
-    if run.deployment_id is None:
-        raise NotReady("this flow run has no deployment")
-    return Claim(
-        claim_id=uuid4(),
-        flow_run_id=run.id,
-        run_number=max(1, run.run_count),
-        deployment_id=run.deployment_id,
-        template_id=template_in(run.labels),
-        parameters=run.parameters,
-        auto_scheduled=bool(run.auto_scheduled),
-        scheduled_for=run.expected_start_time,
-        idempotency_key=run.idempotency_key,
-        worker=worker,
-        instance=opened.held.instance,
-        work_directory=opened.work_directory,
-    )
-
-
 async def _ask(opened: WorkerContext, claim: LaunchClaim) -> ClaimAnswer:
     with opened.held.claiming(claim.claim_id):
         answer = await claim.ask()
@@ -205,7 +203,11 @@ async def _carry_out(
         begun = appearance_at_start(looks, run.labels, answer.launch)
         reporter.show_start(run.id, looks, begun)
         metadata = RunMetadata(run.labels, begun)
-        run_status = await _run_job(api, opened, run, claim, answer.launch)
+        logs = LogShipper(api)
+        async with _shipping(logs), _ending_on_sigterm(api, opened, run.id, answer.launch.job_id):
+            run_log = logs.run_log(run.id, answer.launch.job_id)
+            outcome = await opened.runner.run(answer.launch, run_log, claim.confirm)
+        run_status = outcome.answer.run_status if outcome.answer else None
     else:
         raise Abort("the facade's answer says nothing")
     if run_status is None:
@@ -215,16 +217,6 @@ async def _carry_out(
     finally:
         reporter.attach_metadata(run.id, run_status, metadata)
         await reporter.wait_until_idle()
-
-
-async def _run_job(
-    api: PrefectApi, opened: WorkerContext, run: FlowRun, claim: LaunchClaim, launch: Launch
-) -> RunStatus | None:
-    logs = LogShipper(api)
-    async with _shipping(logs), _ending_on_sigterm(api, opened, run.id, launch.job_id):
-        run_log = logs.run_log(run.id, launch.job_id)
-        outcome = await opened.runner.run(launch, run_log, claim.confirm)
-    return outcome.answer.run_status if outcome.answer else None
 
 
 @contextlib.asynccontextmanager

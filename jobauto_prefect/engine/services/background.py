@@ -237,7 +237,15 @@ class Reaper:
         if self._answering_since is None:
             self._answering_since = now
         elif now - self._answering_since >= self._lease:
-            await self._reap_before(now - self._lease)
+            instant = now - self._lease
+            try:
+                expired = await asyncio.to_thread(self._expired, instant)
+            except JobautoError:
+                self._answering_since = None
+                raise
+            for lease in expired:
+                with apart(f"job {lease.job_id}"):
+                    await asyncio.to_thread(self._settle_lost, lease, instant)
 
     async def answers(self) -> bool:
         """Whether the claims API answers."""
@@ -246,16 +254,6 @@ class Reaper:
         except httpx.HTTPError:
             return False
         return answer.is_success
-
-    async def _reap_before(self, instant: datetime) -> None:
-        try:
-            expired = await asyncio.to_thread(self._expired, instant)
-        except JobautoError:
-            self._answering_since = None
-            raise
-        for lease in expired:
-            with apart(f"job {lease.job_id}"):
-                await asyncio.to_thread(self._settle_lost, lease, instant)
 
     def _expired(self, instant: datetime) -> Sequence[Lease]:
         with self._ledger.reading() as session:

@@ -87,7 +87,10 @@ async def apply_block(
     former = await api.get_or_none(f"/block_documents/{remembered}") if remembered else None
     present = former
     if present is None or (present["name"], present["block_type_id"]) != (plan.name, block_type):
-        present = await _named(api, block_type, plan.name)
+        wanted = {"name": {"any_": [plan.name]}, "block_type_id": {"any_": [block_type]}}
+        path, asked = "/block_documents/filter", {"block_documents": wanted}
+        blocks: list[Found] = await api.post(path, asked)
+        present = next(iter(blocks), None)
     data = dict(plan.data)
     if present is None:
         body = {"name": plan.name, "block_type_id": block_type, "block_schema_id": schema}
@@ -98,13 +101,6 @@ async def apply_block(
     if former is not None and former["id"] != present["id"]:
         await retire_block(api, UUID(former["id"]))
     return UUID(present["id"])
-
-
-async def _named(api: PrefectApi, block_type: str, name: str) -> Found | None:
-    wanted = {"name": {"any_": [name]}, "block_type_id": {"any_": [block_type]}}
-    path, asked = "/block_documents/filter", {"block_documents": wanted}
-    blocks: list[Found] = await api.post(path, asked)
-    return next(iter(blocks), None)
 
 
 async def retire_block_type(api: PrefectApi, block_type_id: UUID) -> None:

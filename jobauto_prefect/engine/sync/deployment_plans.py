@@ -132,16 +132,12 @@ def run_parameters(job: Job, box: SecretBox) -> dict[str, Any]:
     hidden = withheld_keys(job.runtemplate) | job.override_secrets.keys()
     plain = {key: text for key, text in job.overrides.items() if key not in hidden}
     try:
-        masker = Masker(_secrets(job, box))
+        # Somebody may have repeated a secret of this job in a value that is no secret.
+        template = job.runtemplate
+        sealed = [job.override_secrets, template.secrets, template.company.secrets]
+        sealed += [assignment.credential.secrets for assignment in template.assignments]
+        masker = Masker([value for values in sealed for value in box.open(values).values()])
     except KeyMissing:
         return reference  # what can't be compared is not shown; the claim says what is wrong
     clear = {key: text for key, text in plain.items() if masker.mask(text) == text}
     return override_parameters(job.runtemplate.app.definition, clear) | reference
-
-
-def _secrets(job: Job, box: SecretBox) -> list[str]:
-    """Return the secret values that this job is given: somebody may have repeated one elsewhere."""
-    template = job.runtemplate
-    sealed = [job.override_secrets, template.secrets, template.company.secrets]
-    sealed += [assignment.credential.secrets for assignment in template.assignments]
-    return [value for values in sealed for value in box.open(values).values()]

@@ -8,7 +8,6 @@ and POST gives the schedule a new id, which Prefect's own guard against double r
 import contextlib
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
 from urllib.parse import quote
 from uuid import UUID
 
@@ -155,7 +154,14 @@ async def _ensure_deployment(
     if remembered.deployment_id is not None:
         former = await api.get_or_none(f"/deployments/{remembered.deployment_id}")
     if former and (former["name"], former["flow_id"]) == (plan.name, str(flow_id)):
-        await _change(api, plan, former, written)
+        wanted = comparable_fields(plan)
+        differing = {name: wanted[name] for name in differences(plan, former) if name in wanted}
+        if "work_queue_name" in differing:
+            differing["work_pool_name"] = plan.work_pool  # Prefect looks for the queue in it
+        if differing:
+            await api.patch(f"/deployments/{former['id']}", differing)
+            written.append(f"deployment {plan.name}: {', '.join(sorted(differing))} changed")
+        await _change_schedule(api, plan, former, written)
         return UUID(former["id"]), None, False
     deployment_id, is_new = await _create(api, plan, flow_id)
     written.append(f"deployment {plan.name} {'created' if is_new else 'taken over'}")
@@ -177,19 +183,6 @@ async def _create(api: PrefectApi, plan: DeploymentPlan, flow_id: UUID) -> tuple
     if answer.get("global_concurrency_limit") is not None:
         await api.patch(f"/deployments/{answer['id']}", {"concurrency_limit": None})
     return UUID(answer["id"]), is_new
-
-
-async def _change(
-    api: PrefectApi, plan: DeploymentPlan, deployment: PrefectObject, written: list[str]
-) -> None:
-    wanted = comparable_fields(plan)
-    differing = {name: wanted[name] for name in differences(plan, deployment) if name in wanted}
-    if "work_queue_name" in differing:
-        differing["work_pool_name"] = plan.work_pool  # Prefect looks for the queue in it
-    if differing:
-        await api.patch(f"/deployments/{deployment['id']}", differing)
-        written.append(f"deployment {plan.name}: {', '.join(sorted(differing))} changed")
-    await _change_schedule(api, plan, deployment, written)
 
 
 async def _change_schedule(
@@ -235,23 +228,21 @@ async def move_waiting_runs(
         is_there = (run["work_pool_name"], run["work_queue_name"]) == (pool, queue)
         if run["auto_scheduled"] or is_upcoming(run) or (source == target and is_there):
             continue
-        body = _successor(run)
+        ours = {
+            key: value for key, value in run["labels"].items() if not key.startswith("prefect.")
+        }
+        details = {"scheduled_time": run["next_scheduled_start_time"]}
+        body = {
+            "name": run["name"],
+            "parameters": run["parameters"],
+            "enforce_parameter_schema": False,
+            "tags": [tag for tag in run["tags"] if not is_given(tag)],
+            "labels": ours,
+            "idempotency_key": moved_key(run["id"]),
+            "state": {"type": "SCHEDULED", "state_details": details},
+        }
         successor = await api.post(f"/deployments/{target}/create_flow_run", body)
         moved[UUID(run["id"])] = UUID(successor["id"])
     for old in moved:
         await api.delete(f"/flow_runs/{old}")
     return moved
-
-
-def _successor(run: Mapping[str, Any]) -> dict[str, Any]:
-    ours = {key: value for key, value in run["labels"].items() if not key.startswith("prefect.")}
-    details = {"scheduled_time": run["next_scheduled_start_time"]}
-    return {
-        "name": run["name"],
-        "parameters": run["parameters"],
-        "enforce_parameter_schema": False,
-        "tags": [tag for tag in run["tags"] if not is_given(tag)],
-        "labels": ours,
-        "idempotency_key": moved_key(run["id"]),
-        "state": {"type": "SCHEDULED", "state_details": details},
-    }

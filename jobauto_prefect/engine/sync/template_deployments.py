@@ -2,7 +2,7 @@
 
 import asyncio
 import functools
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
@@ -80,7 +80,16 @@ async def apply_templates(
             if isinstance(plan, tuple)
             if isinstance(outcome := outcomes[template_id], Applied)
         ]
-        await _note_all(context, lock, registrations, outcomes)
+        by_id = {registration.plan.template_id: registration for registration in registrations}
+        for outlook in await asyncio.to_thread(_remember, context, lock, by_id):
+            registration = by_id[outlook.template_id]
+            try:
+                await upcoming_runs.sync_upcoming_runs(
+                    context, outlook, changed=registration.changed
+                )
+                await asyncio.to_thread(_finish, context, lock, [registration])
+            except JobautoError as error:
+                outcomes[outlook.template_id] = error
     finally:
         if lock.held:
             await asyncio.shield(asyncio.to_thread(lock.release, context))
@@ -211,23 +220,6 @@ class _Registration:
         return bool(self.applied.written) and not self.applied.is_new
 
 
-async def _note_all(
-    context: EngineContext,
-    lock: TemplateLock,
-    registrations: Sequence[_Registration],
-    outcomes: dict[int, Outcome],
-) -> None:
-    """Note what Prefect has, and make or withdraw runs; what fails of one is its outcome."""
-    by_id = {registration.plan.template_id: registration for registration in registrations}
-    for outlook in await asyncio.to_thread(_remember, context, lock, by_id):
-        registration = by_id[outlook.template_id]
-        try:
-            await upcoming_runs.sync_upcoming_runs(context, outlook, changed=registration.changed)
-            await asyncio.to_thread(_finish, context, lock, [registration])
-        except JobautoError as error:
-            outcomes[outlook.template_id] = error
-
-
 def _remember(
     context: EngineContext, lock: TemplateLock, registrations: Mapping[int, _Registration]
 ) -> list[upcoming_runs.Outlook]:
@@ -239,7 +231,14 @@ def _remember(
         return []
     with context.ledger.writing(SERVICE) as session:
         templates = lock_templates(session, registrations.keys())
-        _enqueue_rules(session, templates, registrations)
+        # The automations of rules that start these templates name the former deployment.
+        moved = [
+            template.id
+            for template in templates
+            if template.deployment_id != registrations[template.id].applied.deployment_id
+        ]
+        for rule_id in rules_starting(session, moved) if moved else ():
+            outbox.enqueue(session, OutboxKind.APPLY_RULE, rule_id)
         for template in templates:
             _note(session, template, registrations[template.id])
         outlooks = [
@@ -251,21 +250,6 @@ def _remember(
         _end(session, lock, [registrations[each] for each in registrations.keys() - unfinished])
     lock.ended(registrations.keys() - unfinished)
     return outlooks
-
-
-def _enqueue_rules(
-    session: WritingSession,
-    templates: Iterable[RunTemplate],
-    registrations: Mapping[int, _Registration],
-) -> None:
-    """Enqueue the rules that start templates whose deployment is another one now."""
-    moved = [
-        template.id
-        for template in templates
-        if template.deployment_id != registrations[template.id].applied.deployment_id
-    ]
-    for rule_id in rules_starting(session, moved) if moved else ():
-        outbox.enqueue(session, OutboxKind.APPLY_RULE, rule_id)
 
 
 def _note(session: WritingSession, template: RunTemplate, registration: _Registration) -> None:

@@ -285,23 +285,19 @@ class Dispatcher:
         moments = []
         if self._free() and self._is_able():
             if self._unseen:
-                moments.append(self._seconds_to_second_look())
+                looks = min(self._unseen_looks, len(UNSEEN_SECONDS) - 1)
+                pause = max(UNSEEN_SECONDS[looks], CROWD_SECONDS if self._in_hand else 0)
+                moments.append(self._asked_at + pause - self._time())
             if self._ended_at > self._asked_at and not self._hears_all():
                 moments.append(self._asked_at + FRESH_SECONDS - self._time())
             if self._next_due is not None:
-                moments.append(self._seconds_to_due(self._next_due))
+                # A run known for long is asked for once more before it is claimed.
+                seconds = (self._next_due - self._clock()).total_seconds() - CLAIM_AHEAD_SECONDS
+                age = self._time() - self._asked_at
+                moments.append(
+                    seconds if age + seconds <= FRESH_SECONDS else seconds - ASK_AHEAD_SECONDS
+                )
         return max(0.0, min(moments)) if moments else None
-
-    def _seconds_to_due(self, due: datetime) -> float:
-        """Return the seconds until a known run has to be claimed, or asked for once more before."""
-        seconds = (due - self._clock()).total_seconds() - CLAIM_AHEAD_SECONDS
-        age = self._time() - self._asked_at
-        return seconds if age + seconds <= FRESH_SECONDS else seconds - ASK_AHEAD_SECONDS
-
-    def _seconds_to_second_look(self) -> float:
-        looks = min(self._unseen_looks, len(UNSEEN_SECONDS) - 1)
-        pause = max(UNSEEN_SECONDS[looks], CROWD_SECONDS if self._in_hand else 0)
-        return self._asked_at + pause - self._time()
 
     async def _poll(self) -> None:
         limit = min(PAGE_SIZE, AT_LEAST + len(self._in_hand) + len(self._avoided))
@@ -311,7 +307,11 @@ class Dispatcher:
                 self._api, self._target.pool, self._target.queues, before, limit
             )
         except JobautoError as error:
-            self._not_answered(error)
+            if not isinstance(error, NotFound) and not self._complained:
+                logger.warning("can't ask for waiting flow runs: %s", error)
+                self._complained = True
+            self._answer_was_full = False
+            self.pause(AWAY_SECONDS)
             return
         self._complained = False
         self._asked_at = self._time()
@@ -319,17 +319,7 @@ class Dispatcher:
         told = {run.id for run in waiting}
         has_new = bool(told - self._in_hand.keys() - self._avoided.keys())
         self._answer_was_full = has_new and len(waiting) >= limit
-        self._note_unseen(told)
-
-    def _not_answered(self, error: JobautoError) -> None:
-        if not isinstance(error, NotFound) and not self._complained:
-            logger.warning("can't ask for waiting flow runs: %s", error)
-            self._complained = True
-        self._answer_was_full = False
-        self.pause(AWAY_SECONDS)
-
-    def _note_unseen(self, seen: set[UUID]) -> None:
-        self._unseen -= seen | self._in_hand.keys()
+        self._unseen -= told | self._in_hand.keys()
         self._unseen_looks += 1
         if self._unseen_looks > len(UNSEEN_SECONDS):
             self._unseen.clear()  # they wait for a later time, or have gone to another worker

@@ -156,7 +156,10 @@ class JobautoWorker(BaseWorker[BaseJobConfiguration, BaseVariables, JobautoResul
         """
         try:
             if self.is_setup and not self._is_able:
-                self._stop_heartbeats()
+                if self._worker_channel is not None:
+                    # While it is open it sends heartbeats by itself; the next sync opens another.
+                    self._worker_channel.stop()
+                    self._worker_channel = None
             else:
                 await super().sync_with_backend()
         except httpx.HTTPError as error:
@@ -175,12 +178,6 @@ class JobautoWorker(BaseWorker[BaseJobConfiguration, BaseVariables, JobautoResul
     @property
     def _is_able(self) -> bool:
         return self._worker_session is None or self._worker_session.is_able
-
-    def _stop_heartbeats(self) -> None:
-        # While this channel is open it sends them by itself; the next sync opens another one.
-        if self._worker_channel is not None:
-            self._worker_channel.stop()
-            self._worker_channel = None
 
     def is_worker_still_polling(self, query_interval_seconds: float) -> bool:
         """Whether the loops of this worker turn, or wait for their first look.

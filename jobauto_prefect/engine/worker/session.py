@@ -5,7 +5,6 @@ import contextlib
 import logging
 from collections.abc import Collection, Coroutine
 from dataclasses import dataclass
-from datetime import datetime
 from types import TracebackType
 from typing import Any, Self
 from urllib.parse import quote
@@ -123,7 +122,22 @@ class WorkerSession:
         """Start an announced run at once where the pool allows it; else poll for it."""
         if announcement.deployment_id and self._pool_limits.allow(announcement.queue_id):
             now = self._opened.client.clock()
-            self._dispatcher.start(_announced_run(announcement, now))
+            # Only the ids are known, and that nobody has begun it.
+            self._dispatcher.start(
+                WaitingRun(
+                    id=announcement.flow_run_id,
+                    deployment_id=announcement.deployment_id,
+                    run_count=0,
+                    due=now,
+                    scheduled_for=now,
+                    auto_scheduled=False,
+                    idempotency_key=None,
+                    name="",
+                    parameters={},
+                    labels={},
+                    announced=True,
+                )
+            )
         else:
             self._dispatcher.announce(announcement.flow_run_id)
 
@@ -157,7 +171,11 @@ class WorkerSession:
     async def end(self) -> None:
         """Take no more runs; those in hand have the grace period, then they are ended as lost."""
         self._dispatcher.stop()
-        await self._settle_claims()
+        # Once the claims under way are answered or given up, the runner knows all jobs.
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(LAST_CLAIMS_SECONDS):
+                await self._driver.wait_until_decided()
+        self._driver.give_up_claims()
         grace = self._options.grace_seconds
         hurried = min(grace, HURRIED_GRACE_SECONDS)
         await self._opened.runner.drain(hurried if self._hurried else grace)
@@ -171,35 +189,11 @@ class WorkerSession:
         self._hurried = True
         self._opened.runner.hurry(HURRIED_GRACE_SECONDS)
 
-    async def _settle_claims(self) -> None:
-        """Wait until claims under way are answered or given up; then the runner knows all jobs."""
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(LAST_CLAIMS_SECONDS):
-                await self._driver.wait_until_decided()
-        self._driver.give_up_claims()
-
     async def _report_last(self) -> None:
         with contextlib.suppress(TimeoutError, JobautoError):
             async with asyncio.timeout(LAST_REPORT_SECONDS):
                 await self._driver.wait_until_idle()
                 await self._logs.flush()
-
-
-def _announced_run(announcement: Announcement, now: datetime) -> WaitingRun:
-    """Build a run of which only the ids are known, and that nobody has begun yet."""
-    return WaitingRun(
-        id=announcement.flow_run_id,
-        deployment_id=announcement.deployment_id,
-        run_count=0,
-        due=now,
-        scheduled_for=now,
-        auto_scheduled=False,
-        idempotency_key=None,
-        name="",
-        parameters={},
-        labels={},
-        announced=True,
-    )
 
 
 class PoolLimits:
