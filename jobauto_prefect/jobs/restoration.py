@@ -66,7 +66,14 @@ def prepare_restored(
     lost = tuple(
         _lose(session, held, reason, settings) for held in restoration.running_leases(session)
     )
-    new_runs = tuple(_renew_runs(session, unknown_runs))
+    # Jobs that wait for a run Prefect does not know any more get a new one.
+    waiting = [job for job in restoration.waiting_jobs(session) if job.flow_run_id in unknown_runs]
+    for job in waiting:
+        lock_job(session, job)
+        if job.state == JobState.SCHEDULED:
+            job.flow_run_id = None
+            enqueue(session, OutboxKind.CREATE_RUN, job.id)
+    new_runs = tuple([job.id for job in waiting])
     told_again = 0
     if prefect_taken_at is not None:
         since = prefect_taken_at - restoration.MARGIN
@@ -94,17 +101,6 @@ def _lose(session: WritingSession, held: Lease, reason: str, settings: Settings)
     mark_lost(session, job, report, settings)
     enqueue(session, OutboxKind.SHOW_JOB, job.id)
     return shown
-
-
-def _renew_runs(session: WritingSession, unknown: Collection[UUID]) -> list[int]:
-    """Enqueue new flow runs for the jobs that wait for these; return the jobs."""
-    waiting = [job for job in restoration.waiting_jobs(session) if job.flow_run_id in unknown]
-    for job in waiting:
-        lock_job(session, job)
-        if job.state == JobState.SCHEDULED:
-            job.flow_run_id = None
-            enqueue(session, OutboxKind.CREATE_RUN, job.id)
-    return [job.id for job in waiting]
 
 
 def name_of(job: Job) -> str:

@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any
 from uuid import UUID
 
 from jobauto_prefect.definitions import Misfire
@@ -21,7 +20,7 @@ from jobauto_prefect.ledger.events import deliveries
 from jobauto_prefect.ledger.jobs import attempts
 from jobauto_prefect.ledger.jobs.attempts import inactive_reason
 from jobauto_prefect.ledger.jobs.leases import renew_lease
-from jobauto_prefect.ledger.records import Freeze, Job, Lease, RunTemplate, WorkerRecord
+from jobauto_prefect.ledger.records import Freeze, Job, Lease, WorkerRecord
 from jobauto_prefect.ledger.states import (
     JobState,
     TaskReason,
@@ -152,7 +151,11 @@ class JobStart:
         job.env, job.command = prepared.environment_shown, prepared.command_shown
         job.undeclared = prepared.left_out
         job.app_version = template.app.version
-        job.policy = _policy(template)
+        # What decides about this job's end is kept as it is now: a later edit does not change it.
+        codes = template.app.document.get("exitCodes") or {}
+        limited = [credential.id for credential in limited_credentials(template)]
+        kept = {LIMITS: limited} if limited else {}
+        job.policy = {"exit_codes": codes, **RetryPolicy.of(template).as_dict(), **kept}
         granted = Grant(
             claim_id=self._asked.claim_id,
             worker=worker,
@@ -208,11 +211,3 @@ def grant_job(session: WritingSession, job: Job, granted: Grant) -> None:
             ends_by=now + timedelta(seconds=granted.timeout_seconds) + UNHEARD,
         )
     )
-
-
-def _policy(template: RunTemplate) -> dict[str, Any]:
-    """Return what decides about this job's end, as it is now: a later edit does not change it."""
-    codes = template.app.document.get("exitCodes") or {}
-    limited = [credential.id for credential in limited_credentials(template)]
-    kept = {LIMITS: limited} if limited else {}
-    return {"exit_codes": codes, **RetryPolicy.of(template).as_dict(), **kept}

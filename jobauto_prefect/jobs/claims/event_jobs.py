@@ -94,32 +94,23 @@ class EventJob:
         free = {key: value for key, value in values.items() if key not in given}
         files = {key: value.path for key, value in free.items() if isinstance(value, FoundFile)}
         texts = {key: to_text(value) for key, value in free.items() if key not in files}
-        _require_fit(texts)
+        unfit = [key for key, text in texts.items() if not is_storable(text)]
+        if unfit:
+            message = (
+                f"no variable can hold a NUL, or bytes that are not UTF-8: {', '.join(unfit)}; "
+                "write it to a file and hand that on with @file:NAME"
+            )
+            raise Refused("unresolved_mapping", message, PrefectState.FAILED)
+        large = [key for key, text in texts.items() if len(text.encode()) > LARGEST_VALUE]
+        if large:
+            message = (
+                f"too large to be a variable (at most {LARGEST_VALUE} bytes): {', '.join(large)}; "
+                "hand it on as a file with @file:NAME"
+            )
+            raise Refused("unresolved_mapping", message, PrefectState.FAILED)
         secret = self._definition.secret_keys & texts.keys()
         plain = {key: text for key, text in texts.items() if key not in secret}
         sealed = self._claim.box.seal({key: texts[key] for key in secret})
         job.overrides = plain | job.overrides
         job.override_secrets = sealed | job.override_secrets
         job.input_files = {key: artifacts[path] for key, path in files.items()}
-
-
-def _require_fit(texts: Mapping[str, str]) -> None:
-    """Require that variables can hold these texts.
-
-    Raises:
-        Refused: they can't.
-    """
-    unfit = [key for key, text in texts.items() if not is_storable(text)]
-    if unfit:
-        message = (
-            f"no variable can hold a NUL, or bytes that are not UTF-8: {', '.join(unfit)}; "
-            "write it to a file and hand that on with @file:NAME"
-        )
-        raise Refused("unresolved_mapping", message, PrefectState.FAILED)
-    large = [key for key, text in texts.items() if len(text.encode()) > LARGEST_VALUE]
-    if large:
-        message = (
-            f"too large to be a variable (at most {LARGEST_VALUE} bytes): {', '.join(large)}; "
-            "hand it on as a file with @file:NAME"
-        )
-        raise Refused("unresolved_mapping", message, PrefectState.FAILED)

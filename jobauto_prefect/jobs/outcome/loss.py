@@ -56,22 +56,16 @@ def mark_certainly_lost(
     for job, lease in zip(jobs, held, strict=True):
         if job.claim_id == lease.claim_id:
             with suppress(Conflict):
-                _lose_for_certain(session, job, lease, message, settings)
-
-
-def _lose_for_certain(
-    session: WritingSession, job: Job, lease: Lease, message: str, settings: Settings
-) -> None:
-    report = Report(
-        claim_id=lease.claim_id,
-        worker=lease.worker,
-        ending=Ending.LOST,
-        message=message,
-        ended_at=session.clock(),
-    )
-    result = result_of(job, report, settings.language)
-    record_end(session, job, replace(result, fenced=True))
-    enqueue(session, OutboxKind.SHOW_JOB, job.id)
+                report = Report(
+                    claim_id=lease.claim_id,
+                    worker=lease.worker,
+                    ending=Ending.LOST,
+                    message=message,
+                    ended_at=session.clock(),
+                )
+                result = result_of(job, report, settings.language)
+                record_end(session, job, replace(result, fenced=True))
+                enqueue(session, OutboxKind.SHOW_JOB, job.id)
 
 
 def close_lost(session: WritingSession, job: Job) -> None:
