@@ -76,17 +76,6 @@ class SharedClock:
         zero = instant.astimezone(UTC) - timedelta(seconds=asked_at + half_trip)
         if self._zero is None or half_trip <= self._half_trip or self._differs(zero, half_trip):
             self._zero, self._half_trip = zero, half_trip
-        self._warn_of_difference()
-
-    def note_passed(self, instant: datetime) -> None:
-        """Note that the other clock has passed an instant for certain: from now on so has this."""
-        if self() < instant:
-            self._zero = instant.astimezone(UTC) - timedelta(seconds=self.uptime())
-
-    def _differs(self, zero: datetime, half_trip: float) -> bool:
-        return self._zero is None or abs(zero - self._zero) > timedelta(seconds=half_trip)
-
-    def _warn_of_difference(self) -> None:
         ahead = self.host_is_ahead
         differs = abs(ahead) > TOLERATED
         if differs and not self._warned:
@@ -97,6 +86,14 @@ class SharedClock:
                 self._whose,
             )
         self._warned = differs
+
+    def note_passed(self, instant: datetime) -> None:
+        """Note that the other clock has passed an instant for certain: from now on so has this."""
+        if self() < instant:
+            self._zero = instant.astimezone(UTC) - timedelta(seconds=self.uptime())
+
+    def _differs(self, zero: datetime, half_trip: float) -> bool:
+        return self._zero is None or abs(zero - self._zero) > timedelta(seconds=half_trip)
 
 
 def offset_text(difference: timedelta) -> str:

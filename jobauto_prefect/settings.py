@@ -457,30 +457,30 @@ class Settings(BaseSettings):
     def ledger_url(self) -> str:
         """The SQLAlchemy URL of the ledger, password included."""
         if self.database_url:
-            return _with_driver(self.database_url)
+            scheme, separator, rest = self.database_url.partition("://")
+            return DRIVERS.get(scheme, scheme) + separator + rest
         if self.db_connection and self.db_connection != "sqlite":
-            return self._server_url()
+            from urllib.parse import quote
+
+            driver = DRIVERS.get(self.db_connection)
+            if driver is None or not self.db_database:
+                missing = (
+                    "DB_DATABASE has no value"
+                    if driver
+                    else "DB_CONNECTION must be sqlite or pgsql"
+                )
+                raise InvalidInput(
+                    [Fault("/DB_CONNECTION", "setting", missing)],
+                    f"the database settings are incomplete: {missing}; "
+                    "set it in database.env or give JOBAUTO_DATABASE_URL",
+                )
+            password = self.db_password.get_secret_value()
+            login = quote(self.db_username, safe="") + (
+                f":{quote(password, safe='')}" if password else ""
+            )
+            port = f":{self.db_port}" if self.db_port else ""
+            return f"{driver}://{login}@{self.db_host}{port}/{self.db_database}"
         return f"sqlite:///{self.db_database or self.home / 'ledger.db'}"
-
-    def _server_url(self) -> str:
-        from urllib.parse import quote
-
-        driver = DRIVERS.get(self.db_connection)
-        if driver is None or not self.db_database:
-            missing = (
-                "DB_DATABASE has no value" if driver else "DB_CONNECTION must be sqlite or pgsql"
-            )
-            raise InvalidInput(
-                [Fault("/DB_CONNECTION", "setting", missing)],
-                f"the database settings are incomplete: {missing}; "
-                "set it in database.env or give JOBAUTO_DATABASE_URL",
-            )
-        password = self.db_password.get_secret_value()
-        login = quote(self.db_username, safe="") + (
-            f":{quote(password, safe='')}" if password else ""
-        )
-        port = f":{self.db_port}" if self.db_port else ""
-        return f"{driver}://{login}@{self.db_host}{port}/{self.db_database}"
 
     @property
     def key_path(self) -> Path:
@@ -518,11 +518,6 @@ def _is_web_address(text: str) -> bool:
         return bool(re.match(WEB_ADDRESS, text) and parts.hostname) and parts.port != 0
     except ValueError:
         return False
-
-
-def _with_driver(url: str) -> str:
-    scheme, separator, rest = url.partition("://")
-    return DRIVERS.get(scheme, scheme) + separator + rest
 
 
 def load_settings(files: Sequence[Path] | None = None, /, **values: Any) -> Settings:

@@ -35,8 +35,28 @@ def parse(document: Mapping[str, Any]) -> Definition:
         executable=document["executable"],
         title=document.get("title", ""),
         command_template=document.get("cmdparamsTemplate", ""),
-        environment={key: _variable(key, raw) for key, raw in document["environment"].items()},
-        artifacts=tuple(_artifact(raw) for raw in document.get("artifacts", ())),
+        environment={
+            key: Variable(
+                key=key,
+                type=VariableType(raw.get("type", "string")),
+                category=raw.get("category"),
+                description=raw.get("description", ""),
+                hint=raw.get("hint", ""),
+                default=raw.get("defval"),
+                required=raw.get("required", False),
+                options=tuple(options(raw.get("options", ()))),
+            )
+            for key, raw in document["environment"].items()
+        },
+        artifacts=tuple(
+            ArtifactDeclaration(
+                name=pick_text(raw["name"]),
+                path=raw["path"],
+                type=raw["type"],
+                description=raw.get("description", ""),
+            )
+            for raw in document.get("artifacts", ())
+        ),
         exit_codes=parse_exit_codes(document.get("exitCodes", {})),
         uuid=document.get("uuid"),
         version=document.get("version"),
@@ -60,19 +80,6 @@ def parse_text(document: str) -> Definition:
     return parse(json.loads(document))
 
 
-def _variable(key: str, raw: Mapping[str, Any]) -> Variable:
-    return Variable(
-        key=key,
-        type=VariableType(raw.get("type", "string")),
-        category=raw.get("category"),
-        description=raw.get("description", ""),
-        hint=raw.get("hint", ""),
-        default=raw.get("defval"),
-        required=raw.get("required", False),
-        options=tuple(options(raw.get("options", ()))),
-    )
-
-
 def options(raw: Mapping[str, Any] | list[Any]) -> Iterator[Option]:
     """Yield options: an object maps values to labels; an array lists values, or has `value`s."""
     if isinstance(raw, Mapping):
@@ -91,15 +98,6 @@ def _label(raw: Any) -> Localized:
     if raw and isinstance(raw, Mapping) and all(isinstance(text, str) for text in raw.values()):
         return raw
     return to_text(raw)
-
-
-def _artifact(raw: Mapping[str, Any]) -> ArtifactDeclaration:
-    return ArtifactDeclaration(
-        name=pick_text(raw["name"]),
-        path=raw["path"],
-        type=raw["type"],
-        description=raw.get("description", ""),
-    )
 
 
 def parse_exit_codes(raw: Mapping[str, Mapping[str, Any]]) -> dict[int, ExitCode]:

@@ -56,8 +56,20 @@ async def management_port(settings: Settings, part: Part, monitor: Monitor) -> A
 async def _server(
     host: str, ports: Sequence[int], monitor: Monitor
 ) -> asyncio.base_events.Server | None:
+    async def application(scope: dict[str, Any], _receive: Any, send: Send) -> None:
+        status, kind, body = await _answer(monitor, scope["method"], scope["path"])
+        headers = [
+            (b"content-type", kind.encode()),
+            (b"content-length", str(len(body)).encode()),
+            (b"cache-control", b"no-store"),
+            (b"x-content-type-options", b"nosniff"),
+        ]
+        await send({"type": "http.response.start", "status": status, "headers": headers})
+        shown = b"" if scope["method"] == "HEAD" else body
+        await send({"type": "http.response.body", "body": shown})
+
     config = Config(
-        _application(monitor),
+        application,
         http="h11",
         ws="none",
         lifespan="off",
@@ -86,22 +98,6 @@ async def _server(
 
 
 Send = Callable[[dict[str, Any]], Awaitable[None]]
-
-
-def _application(monitor: Monitor) -> Any:
-    async def application(scope: dict[str, Any], _receive: Any, send: Send) -> None:
-        status, kind, body = await _answer(monitor, scope["method"], scope["path"])
-        headers = [
-            (b"content-type", kind.encode()),
-            (b"content-length", str(len(body)).encode()),
-            (b"cache-control", b"no-store"),
-            (b"x-content-type-options", b"nosniff"),
-        ]
-        await send({"type": "http.response.start", "status": status, "headers": headers})
-        shown = b"" if scope["method"] == "HEAD" else body
-        await send({"type": "http.response.body", "body": shown})
-
-    return application
 
 
 async def _answer(monitor: Monitor, method: str, path: str) -> tuple[int, str, bytes]:

@@ -29,7 +29,6 @@ from sqlalchemy import (
     RowMapping,
     Select,
     String,
-    TableClause,
     Text,
     cast,
     column,
@@ -115,7 +114,19 @@ class Adapter:
             engine = ENGINES[self._target.kind](self._target, self._rules, self._limits)
             self._stack.callback(engine.dispose)
             self._connection: Connection = self._stack.enter_context(engine.connect())
-            self._table = self._describe_table()
+            inspector = inspect(self._connection)
+            if not inspector.has_table(TABLE):
+                raise SourceUnavailable(
+                    NO_FILE
+                    if self._target.kind == "sqlite"
+                    else f"the database answers, but has no table {TABLE}"
+                )
+            columns = [description["name"] for description in inspector.get_columns(TABLE)]
+            missing = [name for name in REQUIRED if name not in columns]
+            if missing:
+                raise SourceUnavailable(f"the table {TABLE} has no column {', '.join(missing)}")
+            self._connection.rollback()
+            self._table = table(TABLE, *(column(name) for name in columns))
         return self
 
     def __exit__(self, *_error: object) -> None:
@@ -206,21 +217,6 @@ class Adapter:
         with self._translate_errors():
             self._connection.execute(delete(self._table).where(false()))
             self._connection.rollback()
-
-    def _describe_table(self) -> TableClause:
-        inspector = inspect(self._connection)
-        if not inspector.has_table(TABLE):
-            raise SourceUnavailable(
-                NO_FILE
-                if self._target.kind == "sqlite"
-                else f"the database answers, but has no table {TABLE}"
-            )
-        columns = [description["name"] for description in inspector.get_columns(TABLE)]
-        missing = [name for name in REQUIRED if name not in columns]
-        if missing:
-            raise SourceUnavailable(f"the table {TABLE} has no column {', '.join(missing)}")
-        self._connection.rollback()
-        return table(TABLE, *(column(name) for name in columns))
 
     @contextlib.contextmanager
     def _translate_errors(self) -> Iterator[None]:

@@ -79,7 +79,13 @@ class Calendar:
         """Return the closure at an instant; None if it is open."""
         local = instant.astimezone(self.zone)
         for title in self._holidays(local.date()):
-            return Closure(*_day(local, instant, self.zone), self._reason(title))
+            # From midnight to midnight. Where the clock goes back over midnight, the hour that
+            # comes twice belongs to the day before, too.
+            start = _instant(local.date(), time(), self.zone)
+            end = _instant(local.date() + DAY, time(), self.zone)
+            if end <= instant:
+                end = datetime.combine(local.date() + DAY, time(fold=1), self.zone).astimezone(UTC)
+            return Closure(start, end, self._reason(title))
         for period in self.periods:
             if period.at(instant):
                 return Closure(period.start, period.end, self._reason(period.reason))
@@ -148,18 +154,6 @@ def _instant(day: date, clock: time, zone: ZoneInfo) -> datetime:
     instant = shown.replace(tzinfo=zone).astimezone(UTC)
     is_skipped = instant.astimezone(zone).replace(tzinfo=None) != shown
     return next(offset_periods_until(zone, instant)).begin if is_skipped else instant
-
-
-def _day(local: datetime, instant: datetime, zone: ZoneInfo) -> tuple[datetime, datetime]:
-    """Return the day of an instant, from midnight to midnight.
-
-    Where the clock goes back over midnight the hour that comes twice is of the day before, too.
-    """
-    start = _instant(local.date(), time(), zone)
-    end = _instant(local.date() + DAY, time(), zone)
-    if end <= instant:
-        end = datetime.combine(local.date() + DAY, time(fold=1), zone).astimezone(UTC)
-    return start, end
 
 
 def public_holiday(country: str, subdivision: str | None, day: date) -> str | None:

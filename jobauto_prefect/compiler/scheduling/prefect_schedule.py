@@ -42,7 +42,8 @@ def schedule_for_prefect(schedule: Schedule, *, active: bool = True) -> Schedule
     changes = changes_of(schedule.zone, YEARS)
     if _never_touched(schedule, changes):
         return SchedulePlan(schedule.cron, schedule.zone.key, active)
-    if _counts_minutes(schedule.cron) and _of_whole_hours(changes):
+    # The same minutes of every hour of every day, which no change of the clock moves.
+    if schedule.cron.split()[1:] == ["*"] * 4 and _of_whole_hours(changes):
         return SchedulePlan(schedule.cron, "UTC", active)
     return None
 
@@ -139,11 +140,6 @@ def _never_touched(schedule: Schedule, changes: tuple[OffsetPeriod, ...]) -> boo
 def _between(cron: str, start: datetime, end: datetime) -> bool:
     """Whether one of its times is among those that the clock skips or shows twice."""
     return next(CronSim(cron, start - SECOND)) < end
-
-
-def _counts_minutes(cron: str) -> bool:
-    """Whether all hours of all days are alike to it."""
-    return cron.split()[1:] == ["*"] * 4
 
 
 def _of_whole_hours(changes: tuple[OffsetPeriod, ...]) -> bool:

@@ -81,7 +81,12 @@ def upgrade(document: Any) -> Upgrade:
         step(work)
     faults = check(work.document).faults
     if not faults:
-        _state_version(work)
+        stated = work.document.get("schemaVersion")
+        numbers = version_numbers(stated) if isinstance(stated, str) else ()
+        older = numbers is not None and numbers < (version_numbers(SCHEMA_VERSION) or ())
+        if older and (stated is not None or work.changes):
+            work.document["schemaVersion"] = SCHEMA_VERSION
+            work.changed("/schemaVersion", f"is {SCHEMA_VERSION}")
     return Upgrade(work.document, tuple(work.changes), (*work.undecided, *faults))
 
 
@@ -152,17 +157,12 @@ def _variables(work: _Draft) -> None:
             was = to_text(variable[name])
             variable[name] = better
             work.changed(child(pointer, name), f"was {was:.40}, is {to_text(better):.80}")
-        _replace_category(work, pointer, variable)
-
-
-def _replace_category(work: _Draft, pointer: str, variable: dict[str, Any]) -> None:
-    """Move a variable of a removed category to the category for others."""
-    category = variable.get("category")
-    categories = schema()["definitions"]["variable"]["properties"]["category"]["enum"]
-    if isinstance(category, str) and category not in categories:
-        variable["category"] = OTHER_CATEGORY
-        message = f"was {category:.40}, which is no category any more; is {OTHER_CATEGORY}"
-        work.changed(child(pointer, "category"), message)
+        category = variable.get("category")
+        categories = schema()["definitions"]["variable"]["properties"]["category"]["enum"]
+        if isinstance(category, str) and category not in categories:
+            variable["category"] = OTHER_CATEGORY
+            message = f"was {category:.40}, which is no category any more; is {OTHER_CATEGORY}"
+            work.changed(child(pointer, "category"), message)
 
 
 def _drop_null_members(work: _Draft, pointer: str, variable: dict[str, Any]) -> None:
@@ -219,15 +219,6 @@ def _write_placeholders(work: _Draft, pointer: str, holder: dict[str, Any], memb
         if newer != template:
             holder[member] = newer
             work.changed(child(pointer, member), "writes placeholders as ${VAR}")
-
-
-def _state_version(work: _Draft) -> None:
-    stated = work.document.get("schemaVersion")
-    numbers = version_numbers(stated) if isinstance(stated, str) else ()
-    older = numbers is not None and numbers < (version_numbers(SCHEMA_VERSION) or ())
-    if older and (stated is not None or work.changes):
-        work.document["schemaVersion"] = SCHEMA_VERSION
-        work.changed("/schemaVersion", f"is {SCHEMA_VERSION}")
 
 
 STEPS: tuple[Callable[[_Draft], None], ...] = (

@@ -34,26 +34,25 @@ class ValueRules:
         yield from self.name_faults(names)
         declared = self.definition.environment if self.definition else {}
         for name, value in given.items():
-            yield from _value_faults(name, value, declared.get(name))
+            variable = declared.get(name)
+            if not is_storable(to_text(value)):
+                yield Fault(child("/env", name), "value", f"{name} {UNFIT}")
+            elif len(to_text(value).encode()) > LARGEST_VALUE:
+                message = (
+                    f"{name} has more than {LARGEST_VALUE} bytes: no process can be given that"
+                )
+                yield Fault(child("/env", name), "size", f"{message}; hand it on as a file")
+            elif variable is not None and not _fits(variable, value):
+                yield Fault(child("/env", name), "type", f"{name} must be of type {variable.type}")
+            elif variable is not None and not _is_offered(variable, to_text(value)):
+                offered = ", ".join(option.value for option in variable.options)
+                yield Fault(child("/env", name), "enum", f"{name} must be one of {offered}")
 
     def name_faults(self, names: Iterable[str], member: str = "/env") -> Iterator[Fault]:
         """Yield what is wrong with names; `member` is the pointer of the object they are in."""
         if self.definition is None:
             return unsafe_faults(names, member)
         return EnvironmentNames.of(self.definition, self.extra).faults(names, member)
-
-
-def _value_faults(name: str, value: Any, variable: Variable | None) -> Iterable[Fault]:
-    if not is_storable(to_text(value)):
-        yield Fault(child("/env", name), "value", f"{name} {UNFIT}")
-    elif len(to_text(value).encode()) > LARGEST_VALUE:
-        message = f"{name} has more than {LARGEST_VALUE} bytes: no process can be given that"
-        yield Fault(child("/env", name), "size", f"{message}; hand it on as a file")
-    elif variable is not None and not _fits(variable, value):
-        yield Fault(child("/env", name), "type", f"{name} must be of type {variable.type}")
-    elif variable is not None and not _is_offered(variable, to_text(value)):
-        offered = ", ".join(option.value for option in variable.options)
-        yield Fault(child("/env", name), "enum", f"{name} must be one of {offered}")
 
 
 def _is_offered(variable: Variable, text: str) -> bool:

@@ -97,7 +97,14 @@ def _defaults(document: Mapping[str, Any]) -> Iterator[Finding]:
     for pointer, key, entry in _entries("/environment", document.get("environment")):
         place = f"{pointer}/defval"
         variable = _variable(key, entry)
-        if variable is None or _has_placeholder(variable.default, document):
+        # A default with a placeholder is complete only once the other keys' values are in.
+        if variable is None or (
+            isinstance(variable.default, str)
+            and any(
+                has_value(match[1], _environment(document))
+                for match in LEGACY_PLACEHOLDER.finditer(variable.default)
+            )
+        ):
             continue
         value = coerce(variable, variable.default)
         if not fits(variable, value):
@@ -124,14 +131,6 @@ def _is_offered(variable: Variable, value: Any) -> bool:
     """Whether a value is among the options, written either way (`1` and `true` are one bool)."""
     return value in [coerce(variable, option.value) for option in variable.options] or (
         to_text(variable.default) in [option.value for option in variable.options]
-    )
-
-
-def _has_placeholder(default: Any, document: Mapping[str, Any]) -> bool:
-    """Whether a default is only complete once the values of other keys are put in."""
-    return isinstance(default, str) and any(
-        has_value(match[1], _environment(document))
-        for match in LEGACY_PLACEHOLDER.finditer(default)
     )
 
 

@@ -66,7 +66,13 @@ def _enter(positions: Positions, stack: list[_Container], piece: str, offset: in
     """Take a key, a plain value, or the beginning of a container."""
     top = stack[-1] if stack else None
     if top is not None and top.is_object and top.key is None:
-        _take_key(positions, top, piece, offset)
+        key: str = json.loads(piece)
+        if key in top.keys:
+            message = f"the key {quote(key)} is here twice"
+            positions.repeated.append(Finding(top.pointer, "duplicate", message, key))
+        top.keys.add(key)
+        top.key = key
+        positions.keys[top.current] = offset
         return
     pointer = "" if top is None else top.current
     positions.values[pointer] = offset
@@ -74,13 +80,3 @@ def _enter(positions: Positions, stack: list[_Container], piece: str, offset: in
         stack.append(_Container(pointer, is_object=True))
     elif piece == "[":
         stack.append(_Container(pointer, is_object=False))
-
-
-def _take_key(positions: Positions, container: _Container, piece: str, offset: int) -> None:
-    key: str = json.loads(piece)
-    if key in container.keys:
-        message = f"the key {quote(key)} is here twice"
-        positions.repeated.append(Finding(container.pointer, "duplicate", message, key))
-    container.keys.add(key)
-    container.key = key
-    positions.keys[container.current] = offset

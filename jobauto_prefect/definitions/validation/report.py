@@ -66,7 +66,11 @@ def validate(source: bytes | str) -> Report:
     try:
         text = raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        return _not_utf8(error)
+        before = error.object[: error.start].decode("utf-8")
+        line = before.count("\n") + 1
+        return _unreadable(
+            "encoding", "is not UTF-8 from here on", line, len(before) - before.rfind("\n")
+        )
     try:
         document = json.loads(text, parse_int=read_integer)
     except json.JSONDecodeError as error:
@@ -86,14 +90,6 @@ def _unreadable(
     rule: str, message: str, line: int | None = None, column: int | None = None
 ) -> Report:
     return Report(faults=(Fault("", rule, message, line, column),))
-
-
-def _not_utf8(error: UnicodeDecodeError) -> Report:
-    before = error.object[: error.start].decode("utf-8")
-    line = before.count("\n") + 1
-    return _unreadable(
-        "encoding", "is not UTF-8 from here on", line, len(before) - before.rfind("\n")
-    )
 
 
 def _validate_document(document: Any, positions: Positions | None) -> Report:
