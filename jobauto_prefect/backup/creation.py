@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 
 from jobauto_prefect.backup import archive
-from jobauto_prefect.backup.archive import Manifest
+from jobauto_prefect.backup.archive import Manifest, require_passphrase
 from jobauto_prefect.backup.content import Member
 from jobauto_prefect.backup.databases import LEDGER, SQLITE, Database, databases_of
 from jobauto_prefect.backup.installation import (
@@ -19,7 +19,6 @@ from jobauto_prefect.backup.installation import (
     service_environment,
     versions,
 )
-from jobauto_prefect.backup.sealed_part import require_passphrase
 from jobauto_prefect.errors import Conflict, LedgerUnavailable, NotReady
 from jobauto_prefect.home import PRIVATE
 from jobauto_prefect.ledger.audit.trail import Actor, write_entry

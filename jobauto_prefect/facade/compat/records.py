@@ -4,7 +4,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from jobauto_prefect.definitions.records.slugs import code_of
+from jobauto_prefect.definitions.records.names import code_of
 from jobauto_prefect.facade.compat.fields import (
     JsonObject,
     RecordShape,

@@ -8,7 +8,7 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import Field
 
 from jobauto_prefect.compiler.scheduling.schedule import zone_of
-from jobauto_prefect.definitions.records.slugs import append_number, code_of, slug_of
+from jobauto_prefect.definitions.records.names import append_number, code_of, slug_of
 from jobauto_prefect.definitions.records.value_rules import ValueRules
 from jobauto_prefect.errors import Forbidden
 from jobauto_prefect.facade.answers import (

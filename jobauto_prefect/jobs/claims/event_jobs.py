@@ -4,8 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from jobauto_prefect.bounded_process import TooExpensive
-from jobauto_prefect.compiler.events.event_inputs import check_formats
-from jobauto_prefect.compiler.events.fan_out import element_of, fan_out_key
+from jobauto_prefect.compiler.events.event_inputs import check_formats, element_of, fan_out_key
 from jobauto_prefect.compiler.events.selectors import FoundFile, UnresolvedSelector
 from jobauto_prefect.definitions import Definition, to_text
 from jobauto_prefect.definitions.records.value_rules import LARGEST_VALUE

@@ -7,7 +7,7 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from jobauto_prefect.definitions.formats import is_uuid
-from jobauto_prefect.definitions.records.slugs import code_of, parse_company_ids
+from jobauto_prefect.definitions.records.names import code_of, parse_company_ids
 from jobauto_prefect.ledger.base import Base
 from jobauto_prefect.ledger.queries.applications import app_with_uuid, apps_named
 from jobauto_prefect.ledger.queries.calendars import calendars_named

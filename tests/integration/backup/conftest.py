@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from cryptography.hazmat.primitives.kdf.scrypt import Scrypt
 
-from jobauto_prefect.backup import sealed_part
+from jobauto_prefect.backup import archive
 from jobauto_prefect.ledger.store import Ledger
 from jobauto_prefect.settings import Settings
 from tests.support.backups import Installations
@@ -23,7 +23,7 @@ def cheap_passphrases() -> Iterator[None]:
         return Scrypt(salt=salt, length=32, n=2, r=8, p=1).derive(passphrase.encode())
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(sealed_part, "_key", key)
+        patch.setattr(archive, "_key", key)
         yield
 
 

@@ -14,9 +14,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from jobauto_prefect.backup.archive import write_backup
+from jobauto_prefect.backup.archive import _sum_of, write_backup
 from jobauto_prefect.backup.restoration import restore_backup
-from jobauto_prefect.backup.sealed_part import _sum_of
 from jobauto_prefect.errors import BackupDamaged, InvalidInput, NotReady
 from jobauto_prefect.ledger.audit.trail import SERVICE
 from jobauto_prefect.ledger.opening import open_ledger

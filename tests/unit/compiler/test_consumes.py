@@ -5,11 +5,13 @@ from typing import Any
 import pytest
 
 from jobauto_prefect.compiler.events.event_inputs import (
+    MOST_ELEMENTS,
     check_formats,
+    element_of,
+    fan_out_key,
     flow_values,
     inspected_entries,
 )
-from jobauto_prefect.compiler.events.fan_out import MOST_ELEMENTS, element_of, fan_out_key
 from jobauto_prefect.compiler.events.job_outputs import required_entries
 from jobauto_prefect.compiler.events.selectors import FoundFile, UnresolvedSelector, root_fields
 from jobauto_prefect.definitions import Definition, parse

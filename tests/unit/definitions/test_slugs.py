@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jobauto_prefect.definitions.records.slugs import (
+from jobauto_prefect.definitions.records.names import (
     CODE,
     LONGEST,
     append_number,

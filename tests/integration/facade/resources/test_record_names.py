@@ -10,7 +10,7 @@ import pytest
 
 from jobauto_prefect.console_addresses import CONTRACT
 from jobauto_prefect.definitions.records.actions import Action
-from jobauto_prefect.definitions.records.slugs import code_of
+from jobauto_prefect.definitions.records.names import code_of
 from jobauto_prefect.facade.compat.translation import PREFIXES
 from tests.support.company_pair import CompanyPair
 from tests.support.databases import both_databases
