@@ -71,7 +71,6 @@ def read_status(session: Session) -> PrefectStatus:
 
 
 def store_status(session: WritingSession, status: PrefectStatus) -> None:
-    """Store the status."""
     kept = {
         "away": status.away,
         "paused": sorted(status.paused),

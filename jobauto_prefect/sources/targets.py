@@ -112,7 +112,6 @@ class TargetRules:
         return [network for entry in self.allowed if (network := _network(entry)) is not None]
 
     def names(self, host: str) -> bool:
-        """Whether the list has this host by its name."""
         wanted = host.lower().rstrip(".")
         return any(
             wanted == entry.lower()

@@ -64,7 +64,6 @@ class ListOptions:
 
 
 def key_column(name: str) -> Callable[[Record, Names], Any]:
-    """Make a column with a key as it is."""
     return lambda record, _names: record.get(name)
 
 

@@ -26,7 +26,6 @@ def is_secret(field: Field) -> bool:
 
 
 def secret_keywords(fields: Fields) -> frozenset[str]:
-    """Return the keywords of the secret fields."""
     return frozenset(field["keyword"] for field in fields if is_secret(field))
 
 

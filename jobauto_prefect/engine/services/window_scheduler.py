@@ -56,7 +56,6 @@ class WindowScheduler:
             self.settle_due()
 
     def open_due(self) -> None:
-        """Open the windows that are due."""
         while self._open():
             pass
         self._wake()

@@ -96,7 +96,6 @@ class DesiredAutomation:
 
     @property
     def name(self) -> str:
-        """The automation's name."""
         return self.plan.name
 
 

@@ -67,7 +67,6 @@ def end_tokens(
 def issue_worker_token(
     session: Session, pools: Sequence[str], expires_at: datetime | None
 ) -> tuple[str, Token]:
-    """Issue a token for workers of these pools."""
     token = Token(kind=TokenKind.WORKER, pools=sorted(set(pools)), expires_at=expires_at)
     return _issue(session, f"{TOKEN_PREFIX}worker_", token)
 

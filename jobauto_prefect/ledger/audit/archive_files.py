@@ -43,7 +43,6 @@ def whole_months_before(now: datetime, months: int) -> datetime:
 
 
 def file_name(month: str) -> str:
-    """Return the name of the file of a month."""
     return f"audit-{month}.jsonl.gz"
 
 
@@ -128,7 +127,6 @@ class _Digesting:
         self._sum = hashlib.sha256()
 
     def write(self, content: bytes) -> None:
-        """Write it."""
         self._sum.update(content)
         self._file.write(content)
 

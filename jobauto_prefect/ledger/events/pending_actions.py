@@ -75,7 +75,6 @@ def actions_of_event(session: Session, event_id: int) -> Sequence[PendingAction]
 
 
 def dead_actions_of_event(session: Session, event_id: int) -> list[PendingAction]:
-    """Return the dead actions of an event."""
     return [
         action for action in actions_of_event(session, event_id) if action.state == ActionState.DEAD
     ]

@@ -164,7 +164,6 @@ def require_worker_pool(worker: WorkerRecord | None, pools: Collection[str]) -> 
 
 
 def lock_task(session: WritingSession, task_id: int) -> Task:
-    """Lock a task."""
     query = select(Task).where(Task.id == task_id).with_for_update(key_share=True)
     return session.scalars(query.execution_options(populate_existing=True)).one()
 
@@ -254,7 +253,6 @@ def is_newest_window(session: WritingSession, task: Task) -> bool:
 
 
 def lock_open_tasks(session: WritingSession, template: RunTemplate) -> Sequence[Task]:
-    """Lock the open tasks of a template."""
     query = select(Task).where(Task.runtemplate_id == template.id, Task.state == TaskState.OPEN)
     return session.scalars(query.order_by(Task.id).with_for_update(key_share=True)).all()
 

@@ -14,7 +14,6 @@ NONE = "[]"
 
 
 def calendars_named(session: Session, names: Collection[str]) -> Sequence[Calendar]:
-    """Return the calendars of these names, by name."""
     if not names:
         return []
     query = select(Calendar).where(Calendar.name.in_(names), Calendar.retired_at.is_(None))

@@ -51,7 +51,6 @@ _UNDER: Mapping[type[Base], Callable[[Session, Any], Sequence[RunTemplate]]] = {
 
 
 def templates_under(session: Session, record: App | Company | RunTemplate) -> Sequence[RunTemplate]:
-    """Return the run templates that have what a record has."""
     return _UNDER[type(record)](session, record)
 
 

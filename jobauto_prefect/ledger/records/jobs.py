@@ -285,7 +285,6 @@ class OutputLine(Base):
 
     @property
     def written(self) -> bytes:
-        """The bytes that were written."""
         return f"{self.text}\n".encode() if self.raw is None else self.raw
 
     @property

@@ -137,7 +137,6 @@ class OutputEnd:
         self.before = defaultdict[Stream, bytes](bytes)
 
     def add(self, stream: Stream, at: datetime, data: bytes) -> None:
-        """Add what was read."""
         self._count += 1
         self._kept[stream].append((self._count, at, data))
         self._bytes[stream] += len(data)

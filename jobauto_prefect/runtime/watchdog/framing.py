@@ -9,7 +9,6 @@ LENGTH = struct.Struct("!I")
 
 
 def pack(message: Message) -> bytes:
-    """Return the bytes of one message."""
     body = json.dumps(message).encode()
     return LENGTH.pack(len(body)) + body
 

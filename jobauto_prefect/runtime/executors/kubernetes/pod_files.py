@@ -44,7 +44,6 @@ class CopyContainer:
 
     @property
     def read_state(self) -> Object:
-        """The state of that container."""
         return container_state(self.watch.pod or {}, COPIES)
 
 
