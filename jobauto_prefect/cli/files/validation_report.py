@@ -17,6 +17,7 @@ from jobauto_prefect.wording import escape_controls, pluralize
 if TYPE_CHECKING:
     from rich.console import Console
 
+DEFINITION = "app"  # the kind that a document has which says none
 WIDTH = 100  # characters of an offending line that are shown
 BEFORE = 60  # of these, at most so many before the error
 
@@ -35,11 +36,12 @@ class Verdict:
 
     def as_dict(self) -> dict[str, Any]:
         """Return the verdict as JSON has it: without the lines."""
+        records = Counter(self.kinds)
         return {
             "file": self.file,
             "valid": not self.faults,
-            "definitions": self.kinds.count("app"),
-            "records": dict(Counter(kind for kind in self.kinds if kind != "app")),
+            "definitions": records.pop(DEFINITION, 0),
+            "records": dict(records),
             "faults": [fault.as_dict() for fault in self.faults],
             "warnings": [fault.as_dict() for fault in self.warnings],
         }
@@ -72,7 +74,7 @@ def _kind_of(document: Document) -> str | None:
     None: it says a kind that there is not.
     """
     says = isinstance(document.content, dict) and "kind" in document.content
-    return document.kind or (None if says else "app")
+    return document.kind or (None if says else DEFINITION)
 
 
 def split_lines(raw: bytes) -> list[str]:
@@ -97,8 +99,8 @@ def print_verdicts(verdicts: Iterable[Verdict]) -> None:
 
 def _count_kinds(kinds: Counter[str]) -> str:
     """Count: `1 definition`, `no definitions and 3 records (company: 1, run template: 2)`."""
-    definitions = _counted(kinds["app"], "definition")
-    records = {KINDS[kind].noun: number for kind, number in sorted(kinds.items()) if kind != "app"}
+    definitions = _counted(kinds.pop(DEFINITION, 0), "definition")
+    records = {KINDS[kind].noun: number for kind, number in sorted(kinds.items())}
     if not records:
         return definitions
     counts = ", ".join(f"{noun}: {number}" for noun, number in records.items())

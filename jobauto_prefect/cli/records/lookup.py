@@ -3,7 +3,7 @@
 import contextlib
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -58,21 +58,34 @@ async def find_id(client: "Client", kind: str, word: str) -> int:
         NotFound: there is none of that name.
         Conflict: several applications have the name.
     """
-    if kind == "user":
-        # By login first: it may have digits only.
-        users = list(await client.get("/users.json", login=word))
-        if users:
-            return int(users[0])
-        if not is_number(word):
-            raise NotFound(f"there is no user {word!r}; see: jobauto user list")
-        return int(word)
+    if kind in FINDERS:
+        return await FINDERS[kind](client, word)
     if is_number(word):
         return int(word)
-    if kind == "app":
-        app_id: int = (await find_application(client, word))["id"]
-        return app_id
     record = await find_named(client, kind, word) if KINDS[kind].named else None
     return await _find_by_title(client, kind, word) if record is None else int(record["id"])
+
+
+async def _find_user(client: "Client", word: str) -> int:
+    # By login first: it may have digits only.
+    users = list(await client.get("/users.json", login=word))
+    if users:
+        return int(users[0])
+    if not is_number(word):
+        raise NotFound(f"there is no user {word!r}; see: jobauto user list")
+    return int(word)
+
+
+async def _find_app(client: "Client", word: str) -> int:
+    # In any language; a word of digits only is always an id.
+    return int(word) if is_number(word) else int((await find_application(client, word))["id"])
+
+
+FINDERS: Mapping[str, Callable[["Client", str], Awaitable[int]]] = {
+    "app": _find_app,
+    "user": _find_user,
+}
+"""How records are found whose names mean more here than in a path of the facade."""
 
 
 def path_of(kind: str, word: str) -> str:
