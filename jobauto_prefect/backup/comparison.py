@@ -71,7 +71,7 @@ def _known(prefect: Database, statement: str, ids: Iterable[UUID]) -> set[UUID]:
 def _begun(
     session: ReadingSession, prefect: Database, deployments: Iterable[UUID]
 ) -> Iterator[Difference]:
-    """Compare flow runs of ours that began, as far as Prefect knows, with their jobs."""
+    """Compare the begun flow runs of this ledger, as far as Prefect knows, with their jobs."""
     ours = set(deployments)
     begun = {
         UUID(str(run)): state

@@ -23,7 +23,7 @@ class RestoreMark:
 
 @contextmanager
 def mark_home(home: Path, helps: str) -> Iterator[RestoreMark]:
-    """Mark a home for as long as the block takes; whoever is killed in it leaves the mark.
+    """Mark a home while the block runs; a process that is killed in it leaves the mark.
 
     What fails before anything is in its place leaves nothing. `helps` is what a person does
     otherwise.

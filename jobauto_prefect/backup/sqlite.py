@@ -28,7 +28,7 @@ def file_of(url: str) -> Path:
 def copy(source: Path, target: Path, progress: Progress) -> None:
     """Copy a database as it is at one instant into a new file, 0600; no writer waits for it.
 
-    The read transaction that is held keeps SQLite from beginning anew at each write of others.
+    The read transaction that is held keeps SQLite from starting over at each write of others.
 
     Raises:
         LedgerUnavailable: it can't be read.
@@ -100,7 +100,7 @@ def fill(target: Path, kept: Path) -> None:
 def _opened(target: Path | str, kept: Path) -> Iterator[sqlite3.Connection]:
     """Open a database, and with it a copy, `kept`, that is only read.
 
-    No function that the copy may name has effects: none of ours is here, no extension is loaded.
+    No function that the copy may name has effects: none is added, and no extension is loaded.
     """
     try:
         with closing(sqlite3.connect(target, isolation_level=None, uri=True)) as connection:

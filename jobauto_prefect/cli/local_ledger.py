@@ -27,7 +27,7 @@ def open_local_ledger() -> "Iterator[Ledger]":
 
 
 def local_actor() -> "Actor":
-    """Return the actor for the audit trail: whoever sits at this command line."""
+    """Return the actor for the audit trail: the user of this command line."""
     from jobauto_prefect.ledger.audit.trail import Actor
     from jobauto_prefect.settings import local_operator
 

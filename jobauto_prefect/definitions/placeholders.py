@@ -26,7 +26,7 @@ EVENT_VARIABLES = (
     "EVENT_RECORD_ID",
     "EVENT_DOCUMENT_URI",
 )
-"""What a job that an event started is told of it, whatever its definition says."""
+"""The variables of a job that an event started, whatever its definition says."""
 
 PLACEHOLDER = re.compile(r"\$\{([A-Za-z0-9_]+)\}")
 """`${VAR}`."""

@@ -58,7 +58,7 @@ OF_JOBS = (OutboxKind.CANCEL_RUN, OutboxKind.SHOW_JOB, OutboxKind.RESCHEDULE_RUN
 GONE = "Prefect could not be told how this job ended: its flow run was deleted there"
 
 REFUSED_FOR = timedelta(minutes=5)
-"""Prefect's refusal of a job's flow run counts once it has lasted so long."""
+"""How long Prefect must refuse a job's flow run before the refusal counts."""
 
 CORRECT = "correct what it names, in the run template or in Prefect, and start the job again"
 
@@ -68,7 +68,7 @@ async def handle(context: EngineContext, message: OutboxMessage) -> bool:
 
     Raises:
         PrefectUnavailable: Prefect does not answer; the message has to come again.
-        Conflict: Prefect refuses what it is told.
+        Conflict: Prefect refuses the change.
     """
     return bool(await HANDLERS[OutboxKind(message.kind)](context, message))
 

@@ -1,4 +1,4 @@
-"""The work pool of the jobauto worker, as Prefect is told of it, and as its UI shows the type."""
+"""The work pool of the jobauto worker as Prefect gets it, and how its UI shows the type."""
 
 import asyncio
 import contextlib

@@ -25,7 +25,7 @@ from jobauto_prefect.settings import Settings
 
 
 class OverrunMonitor:
-    """Looks at what runs and at what is open. Several may: each thing is told once."""
+    """Reports overdue jobs and windows; where several run, each is reported once."""
 
     def __init__(self, ledger: Ledger, settings: Settings) -> None:
         self._ledger = ledger
@@ -48,7 +48,7 @@ class OverrunMonitor:
                     continue
                 with self._ledger.writing(SERVICE) as session:
                     task = attempts.lock_task(session, window.id)
-                    # One that ends by itself now is told of as missed or failed.
+                    # One that ends by itself now is reported as missed or failed.
                     lapses = task.state == TaskState.OPEN and has_lapsed(
                         task, task.runtemplate, now
                     )
@@ -74,7 +74,7 @@ class OverrunMonitor:
         return [(job.id, span) for job, span in allowed if span and now - job.begin > span]
 
     def _open(self, now: datetime) -> list[overruns.OpenWindow]:
-        """Return the windows that somebody wants to be told of when they are late."""
+        """Return the open windows with a notice for being late."""
         with self._ledger.reading() as session:
             windows = overruns.open_windows(session, now)
         wanted = []

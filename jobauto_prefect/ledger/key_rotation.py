@@ -2,7 +2,7 @@
 
 1. All values are opened: a wrong key is noticed before anything changes.
 2. The key file gets the new key above the former. From now on processes seal with the new one.
-3. Values of the former key are sealed anew, some rows in each transaction, until none is found.
+3. Values of the former key are resealed, some rows in each transaction, until none is found.
 4. The ledger remembers the new key, with an audit entry; the file loses the former.
 
 A command that finds two keys in the file goes on at the third step. The values themselves stay as
@@ -30,7 +30,7 @@ EMPTY = ("{}", "null", "")
 
 @dataclass(frozen=True, slots=True)
 class RotationResult:
-    """How many values were sealed anew, and the fingerprint of the new key."""
+    """How many values were resealed, and the fingerprint of the new key."""
 
     resealed: int
     fingerprint: str

@@ -28,7 +28,7 @@ from jobauto_prefect.ledger.states import NoticeState
 
 BATCHES_AT_ONCE = 50
 LINES = 20
-"""How many notices of a message are told one by one; the others are counted."""
+"""How many notices a message lists; the others are counted."""
 
 TAKEN = timedelta(minutes=5)
 """How long a message is its sender's alone; longer than any server is waited for."""
@@ -36,7 +36,7 @@ TAKEN = timedelta(minutes=5)
 FIRST_WAIT = timedelta(seconds=5)
 LONGEST_WAIT = timedelta(minutes=5)
 GIVEN_UP_AFTER = timedelta(days=7)
-"""A notice that nobody has taken for so long is dead."""
+"""How long delivery of a notice is tried before it is dead."""
 
 ASKED_AGAIN_AFTER = timedelta(seconds=2)
 """When it is asked again whether a recipient's message is out of its sender's hands."""

@@ -1,4 +1,4 @@
-"""The outbox: what Prefect is to be told, committed with the record it speaks of.
+"""The outbox: messages for Prefect, committed with the record they are about.
 
 Here messages are enqueued, claimed and completed; `engine/message_handlers.py` says what each kind
 does, and `engine/outbox_worker.py` does it.

@@ -1,6 +1,6 @@
 """What all queues of the ledger have in common: messages for Prefect, actions and notices.
 
-Who handles a row claims it until `taken_until`, and is its only handler so long; a row that could
+A handler claims a row until `taken_until`, and is its only handler until then; a row that could
 not be handled is due again after a pause that grows with each attempt.
 """
 

@@ -133,7 +133,7 @@ def create_key(path: Path) -> bool:
 
 
 def replace_keys(path: Path, keys: Sequence[bytes]) -> None:
-    """Write a key file anew, the newest key first: readers see the former file or this one."""
+    """Replace a key file, the newest key first: readers see the former file or this one."""
     beside = path.with_name(f".{path.name}.new")
     beside.unlink(missing_ok=True)
     _write(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), keys)

@@ -101,7 +101,7 @@ class NoticeSender(Sender[tuple[UUID, str], Batch]):
 
     def _mail(self, batch: Batch) -> str | None:
         numbers = f"{batch.first[0].id} {batch.first[-1].id} {batch.counts.total()}"
-        # A ledger begun anew counts from 1 again: its key tells its notices from former ones.
+        # A new ledger counts from 1 again: its key tells its notices from former ones.
         name = f"{self.ledger.box.fingerprint} {batch.target} {numbers}"
         domain = (self.settings.smtp_from or "").rpartition("@")[2]
         message_id = f"{uuid5(NAMESPACE, name)}@{domain}"
@@ -186,7 +186,7 @@ def _flat(text: str) -> str:
 
 
 def _rest(batch: Batch) -> str:
-    """Return how many there are besides those that are told one by one."""
+    """Return how many there are besides those that are listed."""
     rest = batch.counts - Counter(notice.occasion for notice in batch.first)
     counted = (f"{rest[name]} more {word}" for name, word in WORDS.items() if rest[name])
     return ", ".join(counted)

@@ -54,7 +54,7 @@ class WebhookSender(Sender[PendingAction, Message]):
         """Write the body and the headers of a webhook."""
         event = claim.event
         content = json.dumps(body_of(session, event), ensure_ascii=False).encode()
-        # A ledger begun anew counts from 1 again: its key tells its events from former ones.
+        # A new ledger counts from 1 again: its key tells its events from former ones.
         name = f"{self.ledger.box.fingerprint} {event.id} {event.created_at.isoformat()}"
         headers = {
             "Content-Type": "application/json",
@@ -125,7 +125,7 @@ Body = dict[str, Any]
 
 
 def body_of(session: ReadingSession, event: Event) -> Body:
-    """Return what a receiver is told of an event."""
+    """Return the body of a webhook."""
     body = _change(session, event) if event.kind == EventKind.CHANGE else _end(session, event)
     return {"event": body.pop("event"), "ts": event.created_at.isoformat(), **body}
 

@@ -196,7 +196,7 @@ def _drift_finding(differing: int) -> Finding:
 
 
 def _outbox_finding(overdue: int) -> Finding:
-    """Report changes that Prefect has not been told of for a while."""
+    """Report changes that have waited for Prefect for a while."""
     if not overdue:
         return Finding("outbox", "ok", "nothing waits to be told to Prefect")
     message = f"Prefect waits to be told of {pluralize(overdue, 'change')}"

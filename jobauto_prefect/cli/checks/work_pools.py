@@ -15,7 +15,7 @@ from jobauto_prefect.ledger.store import Ledger, ReadingSession
 from jobauto_prefect.settings import Settings
 
 WORKER_PATIENCE = timedelta(minutes=2)
-"""A worker that gave no sign of life for so long is gone."""
+"""How long without a sign of life until a worker is gone."""
 
 
 MOST_WORKERS = 1000

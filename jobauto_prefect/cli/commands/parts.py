@@ -214,7 +214,7 @@ def _read_token(file: Path) -> str:
 
 
 def _leave_token_out_of_environment() -> None:
-    """Start this program anew with the token in a pipe, where the environment holds it.
+    """Restart this program with the token in a pipe, where the environment holds it.
 
     What a process was started with stays readable for jobs of the same user, and for root's even
     where the process closes its memory.

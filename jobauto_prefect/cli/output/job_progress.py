@@ -49,7 +49,7 @@ async def stream_output(client: "Client", job_id: int, follow: bool) -> AsyncIte
         try:
             page = await client.get(f"/job/{job_id}/output.json", after=last)
         except Unavailable:
-            # The job goes on while the service is started anew.
+            # The job goes on while the service restarts.
             if not follow or time.monotonic() - answered > AWAY_SECONDS:
                 raise
             await asyncio.sleep(TOLD_SECONDS)

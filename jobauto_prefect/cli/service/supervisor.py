@@ -22,7 +22,7 @@ from jobauto_prefect.home import make_folder, private_file
 FIRST_PAUSE_SECONDS = 0.5
 LONGEST_PAUSE_SECONDS = 30.0
 STABLE_SECONDS = 60.0
-"""A part that has lived so long is started again at once when it ends."""
+"""A part that ran this long is restarted at once when it ends."""
 
 READY_WITHIN_SECONDS = 120.0
 KILLED_WITHIN_SECONDS = 5.0

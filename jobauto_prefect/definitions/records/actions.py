@@ -16,7 +16,7 @@ class Action(StrEnum):
     LAUNCH = "LaunchJob"  #: an application starts, with its only run template in the company
     RESCHEDULE = "Reschedule"  #: the same run template starts again, later
     STOP = "Stop"  #: the run template follows its schedule no more
-    WEBHOOK = "WebHook"  #: an address is told
+    WEBHOOK = "WebHook"  #: an address gets a request
 
 
 STARTED: Mapping[str, Reference] = {

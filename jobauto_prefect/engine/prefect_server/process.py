@@ -23,7 +23,7 @@ QUIET: Mapping[str, str] = {
     # Logs and artifacts of runs that are gone go too.
     "PREFECT_SERVER_SERVICES_DB_VACUUM_ENABLED": "events,orphans",
 }
-"""What our Prefect server is told where the environment says nothing else."""
+"""Defaults of the Prefect server that is started here; the environment overrides them."""
 
 
 def prefect_command(

@@ -111,7 +111,7 @@ async def confirm_ends(context: EngineContext) -> None:
 
 
 async def _is_settled(context: EngineContext, end: End, status: PrefectRun | None) -> bool:
-    """Whether Prefect needs to be told nothing more of an end; else it is told. None: no run."""
+    """Show Prefect an end it does not show yet; return whether it is settled. None: no run."""
     if status is None:
         return True
     if judge(end, status.state, status.run_count) is Verdict.DIFFERS:
@@ -205,7 +205,7 @@ UNCLAIMED = "no worker has claimed this run in its first minute; start another o
 
 
 class UnclaimedRuns:
-    """Gives the state Crashed to runs of ours that are Running and have no job.
+    """Sets Crashed the runs of this ledger that are Running and have no job.
 
     Each takes a place of its work pool for nothing. Time counts only while claims are answered:
     `is_answering` says whether they are.

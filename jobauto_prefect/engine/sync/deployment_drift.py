@@ -1,4 +1,4 @@
-"""Flows, work pools and deployments of ours that somebody changed or deleted in Prefect.
+"""Flows, work pools and deployments of this ledger that were changed or deleted in Prefect.
 
 Whether a deployment is paused, and its cron expression and time zone, the record takes over; all
 else is noted in the audit trail and put back.

@@ -35,7 +35,7 @@ Outcome = Applied | JobautoError | None
 """What came of a run template: what Prefect holds, why that is not so, None: it is gone."""
 
 _Planned = tuple[DeploymentPlan, AppliedIds] | JobautoError | None
-"""What Prefect is to be told, and under which ids it knows it; None: the template is gone."""
+"""The plan for Prefect and the ids it has there; None: the template is gone."""
 
 
 async def apply_template(
@@ -207,7 +207,7 @@ def _plan(
 
 @dataclass(frozen=True, slots=True)
 class _Registration:
-    """What Prefect was told of a run template, and what asked for it."""
+    """What was registered for a run template, and by which plan."""
 
     plan: DeploymentPlan
     remembered: AppliedIds

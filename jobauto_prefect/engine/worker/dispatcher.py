@@ -27,14 +27,14 @@ CLAIM_AHEAD_SECONDS = 0.25
 and twice that where some runs are due at once. It is less than the ledger grants."""
 
 ASK_AHEAD_SECONDS = 0.4
-"""So long before a run is claimed Prefect is asked once more: at its second the answer is there."""
+"""How long before a claim Prefect is asked once more: the answer is there when the run is due."""
 
 CROWD_SECONDS = 0.1
-"""At least so long between two questions while there is work in hand: each announcement of a
-burst must not cost one either."""
+"""The shortest poll interval while runs are active: a burst's announcements must not cost a
+question each."""
 
 UNSEEN_SECONDS = (0.02, 0.1, 0.4, 2.0)
-"""An announcement may come before what it announces can be read; then we look again so soon."""
+"""The pauses before looking again for an announced run that can't be read yet."""
 
 AWAY_SECONDS = 1.0  # until the next question where Prefect did not answer
 AT_LEAST = 30  # runs asked for at once
@@ -201,7 +201,7 @@ class Dispatcher:
         self._unseen.discard(flow_run_id)
 
     def pause(self, seconds: float) -> None:
-        """Start nothing for so long."""
+        """Start nothing for this many seconds."""
         self._paused_until = max(self._paused_until, self._time() + seconds)
 
     def stop(self) -> None:

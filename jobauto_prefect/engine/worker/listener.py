@@ -37,7 +37,7 @@ OF_JOBS = re.compile(r" #[0-9]+( \(task [0-9]+, attempt [0-9]+\))?$")
 
 SHORTEST_PAUSE, LONGEST_PAUSE = 0.1, 5.0  # seconds between attempts to connect
 MISSED = timedelta(minutes=1)
-"""What occurred so long before a connection is told, too."""
+"""How far back a new connection replays events."""
 
 
 @dataclass(frozen=True, slots=True)

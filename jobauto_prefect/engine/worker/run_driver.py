@@ -51,9 +51,9 @@ from jobauto_prefect.runtime.worker_context import WorkerContext
 logger = logging.getLogger(__name__)
 
 TAKEN_SECONDS = 5.0  # until a run that another job holds is asked for again
-FOREIGN_SECONDS = 60.0  # until a run that is none of ours is asked for again
+FOREIGN_SECONDS = 60.0  # until a run of another ledger is asked for again
 UNAUTHORIZED_SECONDS = 30.0
-STRAYS_AT_ONCE = 4  # runs that are none of ours, beside those that are
+STRAYS_AT_ONCE = 4  # runs of other ledgers, beside its own
 
 NOT_YET_SECONDS = (0.02, 0.06)
 """An announcement may come before whoever made the run has noted whose it is; then the facade is

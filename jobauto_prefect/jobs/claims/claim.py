@@ -134,7 +134,7 @@ class Refused(Exception):
         self.reason, self.state, self.at = reason, state, at
 
     def answer(self, claim_id: UUID) -> Refusal:
-        """Return what the worker of a claim is told."""
+        """Return the answer to a claim's worker."""
         waits = self.state is PrefectState.SCHEDULED
         run_status = RunStatus(
             state=self.state,

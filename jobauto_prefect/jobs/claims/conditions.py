@@ -26,7 +26,7 @@ SOON = timedelta(seconds=5)
 """When to ask again for what was not asked before the claim: somebody named it just now."""
 
 SHOWN = 5
-"""Of so many jobs the numbers are told."""
+"""How many jobs a message names by number."""
 
 
 class StartConditions:

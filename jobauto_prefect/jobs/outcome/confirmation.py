@@ -14,7 +14,7 @@ class Verdict(StrEnum):
     """What follows from a look at a flow run whose job is over."""
 
     AGREES = "agrees"  #: or Prefect's word counts; nothing is left to do
-    DIFFERS = "differs"  #: Prefect is to be told the end
+    DIFFERS = "differs"  #: Prefect has to be shown the end
 
 
 def judge(end: End, state: str, run_count: int) -> Verdict:

@@ -202,7 +202,7 @@ def _tags_of(job: Job) -> list[str]:
 def end_transition(job: Job) -> UUID:
     """Return the id under which everybody tells Prefect this end of a job.
 
-    It is of the job's claim, where it had one. A ledger begun anew counts from 1 again: the
+    It is of the job's claim, where it had one. A new ledger counts from 1 again: the
     instant tells its jobs from former ones.
     """
     of = job.claim_id or f"job {job.id} {job.created_at}"

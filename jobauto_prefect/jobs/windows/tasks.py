@@ -144,7 +144,7 @@ def excuse_task(session: WritingSession, task: Task, why: str) -> None:
 
 
 EVENTS = UUID("6c0d2b0e-7d6f-4d39-9a43-5b1f0a3c8f61")
-"""The namespace of our events' ids: an event that is told twice is one."""
+"""The namespace of event ids: an event that is sent twice is one."""
 
 
 def task_event(task: Task, occurred: datetime) -> dict[str, Any] | None:

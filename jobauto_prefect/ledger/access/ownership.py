@@ -66,7 +66,7 @@ def is_usable(definition: OwnedRecord, company_id: int | None) -> bool:
 
 
 def lock_for_use(session: Session, definition: OwnedRecord) -> None:
-    """Read a definition anew and keep its owner as it is until this transaction ends.
+    """Refresh a definition and keep its owner as it is until this transaction ends.
 
     Others may use it at the same time; `lock_for_owner` waits for all of them.
     """

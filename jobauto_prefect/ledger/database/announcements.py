@@ -31,7 +31,7 @@ class Announcement(StrEnum):
     OUTBOX = "outbox"  #: there is a message that nobody has taken
     EVENTS = "events"  #: there is an event
     ACTIONS = "actions"  #: there is an action to carry out, or a message to send
-    NOTICES = "notices"  #: somebody is to be told of a job
+    NOTICES = "notices"  #: a notice about a job is due
     WINDOWS = "windows"  #: a window opens at another time than before
     RIGHTS = "rights"  #: a token, a user, or what somebody may do was written
 
@@ -48,7 +48,7 @@ class Announcements:
         self._answer_seconds = answer_seconds
         self._wanting: dict[Announcement, list[Callable[[], None]]] = defaultdict(list)
         self.is_live = False
-        """Whether all that is committed from now on will be heard of."""
+        """Whether every commit from now on will be noticed."""
 
     def when(self, announcement: Announcement, call: Callable[[], None]) -> None:
         """Call on each announcement, and whenever some may have been missed."""

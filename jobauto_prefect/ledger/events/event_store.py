@@ -68,7 +68,7 @@ class SourceChange:
 
     @property
     def digest(self) -> str:
-        """What tells a change from one of the same number, from before an adapter began anew."""
+        """What tells a change from one of the same number from before its adapter was reset."""
         text = json.dumps(self.members, sort_keys=True, ensure_ascii=False)
         return hashlib.sha256(text.encode()).hexdigest()[:32]
 

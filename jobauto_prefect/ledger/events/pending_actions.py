@@ -27,7 +27,7 @@ TAKEN = timedelta(seconds=60)
 FIRST_WAIT = timedelta(seconds=1)
 LONGEST_WAIT = timedelta(hours=1)
 GIVEN_UP_AFTER = timedelta(hours=24)
-"""A webhook that nobody has accepted for so long is dead."""
+"""How long delivery of a webhook is tried before it is dead."""
 
 
 def enqueue_webhooks(session: WritingSession, events: Iterable[Event]) -> None:

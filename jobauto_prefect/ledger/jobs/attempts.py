@@ -53,7 +53,7 @@ from jobauto_prefect.logs import current_log_context
 
 
 def new_job(template: RunTemplate, *, schedule: datetime, schedule_type: str) -> Job:
-    """Return a scheduled job of a template; nothing is told to Prefect by this alone."""
+    """Return a scheduled job of a template; this alone sends nothing to Prefect."""
     return Job(
         app_id=template.app_id,
         company_id=template.company_id,
@@ -169,7 +169,7 @@ def lock_task(session: WritingSession, task_id: int) -> Task:
 
 
 def lock_job(session: WritingSession, job: Job) -> None:
-    """Lock a job and its task, and read both anew."""
+    """Lock a job and its task, and refresh both."""
     if job.task_id is not None:
         lock_task(session, job.task_id)
     itself = select(Job).where(Job.id == job.id).options(*WITH_CONTEXT)

@@ -43,7 +43,7 @@ def is_being_registered(session: Session, template_id: int) -> bool:
 def run_key(job: Job) -> str:
     """Return the idempotency key of the flow run that is made for a job.
 
-    A ledger begun anew counts from 1 again: the instant tells its jobs from former ones.
+    A new ledger counts from 1 again: the instant tells its jobs from former ones.
     """
     return f"jobauto-job-{job.id}-{job.created_at.isoformat()}"
 

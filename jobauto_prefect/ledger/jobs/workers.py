@@ -18,7 +18,7 @@ from jobauto_prefect.ledger.jobs.attempts import require_worker_pool
 from jobauto_prefect.ledger.records import Job, Lease, WorkerRecord
 
 FORGOTTEN_AFTER = timedelta(days=7)
-"""A worker that was silent for so long and holds nothing is no longer listed."""
+"""How long a silent worker that holds nothing stays listed."""
 
 
 @dataclass(frozen=True, slots=True)

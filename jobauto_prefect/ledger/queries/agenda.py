@@ -27,12 +27,12 @@ from jobauto_prefect.ledger.states import ActionState, DeliveryState, NoticeStat
 class Topic(StrEnum):
     """What there may be to do."""
 
-    OUTBOX = "outbox"  #: Prefect is to be told something
-    EVENTS = "events"  #: Prefect has not heard of an event
+    OUTBOX = "outbox"  #: a message for Prefect is due
+    EVENTS = "events"  #: an event is not yet in Prefect
     DELIVERIES = "deliveries"  #: a delivery is to be started
     ACTIONS = "actions"  #: an action of a run template concerns a job
     WEBHOOKS = "webhooks"  #: somebody is to be sent a message
-    NOTICES = "notices"  #: somebody is to be told of a job
+    NOTICES = "notices"  #: a notice about a job is due
     WINDOWS = "windows"  #: a window opens
     SOURCES = "sources"  #: there are event sources to be read
     TASKS = "tasks"  #: a task is too late, or is caught up; a job's time is up

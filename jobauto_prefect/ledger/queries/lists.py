@@ -84,7 +84,7 @@ IN_COMPANIES: Mapping[type[Base], Callable[[Collection[int]], ColumnElement[bool
         ),
     ),
 }
-"""How the records of companies are told; other kinds belong to no company."""
+"""The condition for the records of companies, by kind; other kinds belong to no company."""
 
 SHARED: Mapping[type[Base], Callable[[Collection[int]], ColumnElement[bool]]] = {
     App: partial(usable, App),

@@ -62,7 +62,7 @@ def _namespace_of(file: str | None, context: str | None) -> str:
     return namespace
 
 
-TRANSIENT = (401, 429, 500, 502, 503, 504)  # with 401 the credentials are read anew
+TRANSIENT = (401, 429, 500, 502, 503, 504)  # after 401 the credentials are read again
 Result = TypeVar("Result")
 
 
@@ -311,7 +311,7 @@ class Cluster:
             raise connection_error(error) from None
 
     async def _refused(self, response: aiohttp.ClientResponse) -> None:
-        if response.status == 401:  # a token that has expired is read anew
+        if response.status == 401:  # the token has expired: read the new one
             await self.close()
         try:
             status = json.loads(await response.text())

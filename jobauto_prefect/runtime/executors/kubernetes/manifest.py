@@ -104,7 +104,7 @@ def file_key(number: int) -> str:
 JOB, COPIES = "job", "artifacts"
 """The names of a pod's containers: the application's, and the one its files are copied from."""
 
-BEYOND_SECONDS = 30  # the cluster ends a job so long after its timeout, if its worker could not
+BEYOND_SECONDS = 30  # past its timeout, the cluster ends a job that its worker could not
 FORGET_SECONDS = 3600  # after its end, where no worker deletes it
 KEPT_SECONDS = 7 * 24 * 3600  # a failed pod that is kept for troubleshooting
 LABEL = re.compile(r"[A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?")

@@ -43,7 +43,7 @@ class PodWatch:
                 await self._watch_once()
                 pauses = growing_pauses()
             except ApiError as error:
-                if error.status == 410:  # what was seen is too old to go on from: look anew
+                if error.status == 410:  # the resource version is too old: list again
                     continue
                 self.trouble = str(error)
                 logger.info("the pod of %s is looked for again: %s", self._selector, error)
