@@ -53,11 +53,10 @@ WHOLE: dict[str, str] = {
     "engine/sync/deployments.py retire_flow": BY_MESSAGE,
     "engine/sync/drift_monitor.py correct_all": "a command, whose caller is told what failed",
     "engine/sync/template_deployments.py _apply_plans": BY_MESSAGE,
-    "engine/sync/template_deployments.py _enqueue_rules": BY_MESSAGE,
     "engine/sync/template_deployments.py _note": BY_MESSAGE,
-    "engine/sync/template_deployments.py _note_all": BY_MESSAGE,
     "engine/sync/template_deployments.py _read_plans": BY_MESSAGE,
     "engine/sync/template_deployments.py _remember": BY_MESSAGE,
+    "engine/sync/template_deployments.py apply_templates": BY_MESSAGE,
     "engine/worker/run_driver.py _ask_claim": TURNS,
     "jobs/windows/due_windows.py open_windows": ONE_TRANSACTION,
     "jobs/windows/freezes.py end_freeze": "one act of a person",
@@ -72,7 +71,7 @@ POISONED: dict[str, str] = {
     "engine/services/reconciler.py UnclaimedRuns.look": (
         "engine/test_poison.py test_runs_without_a_job_end_beside_some_that_prefect_does_not_end"
     ),
-    "engine/services/background.py Reaper._reap_before": (
+    "engine/services/background.py Reaper.reap": (
         "jobs/test_isolation.py test_lost_jobs_are_found_beside_one_that_can_not_be_written"
     ),
     "engine/services/event_dispatch.py dispatch_batch": (
