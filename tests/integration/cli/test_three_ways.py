@@ -245,7 +245,9 @@ def test_an_option_that_can_not_be_meant_is_a_wrong_use(
 
 def test_what_was_typed_is_named_as_it_was_typed(ways: dict[str, tuple[Home, list[str]]]) -> None:
     home = ways["alone"][0]
-    cron = home.run("template", "set", "Acme/daily", "cron=61 * * * *", "interv=c")
+    home.run("app", "import", "apps/")
+    home.run("apply", "records.json", "--yes")
+    cron = home.run("template", "set", "acme/Nightly", "cron=61 * * * *", "interv=c")
     columns = home.run("job", "list", "--limit", "0")
 
     assert "cron" in cron.stderr

@@ -239,9 +239,10 @@ def test_a_person_sees_no_records_of_others_in_a_plan(
 def test_files_together_may_be_larger_than_other_bodies(
     rest: httpx.Client, facade_settings: Any
 ) -> None:
-    room = "#" + "-" * facade_settings.body_limit_bytes + "\n"
+    company = json.dumps({"kind": "company", "slug": "acme", "name": "Acme"})
+    room = " " * facade_settings.body_limit_bytes
 
-    assert counts(planned(rest, files=files(acme_yaml=room + ACME))) == {"create": 1}
+    assert counts(planned(rest, files=files(acme_json=room + company))) == {"create": 1}
 
 
 def test_what_waits_for_a_companys_topics_is_tried_too(rest: httpx.Client) -> None:
