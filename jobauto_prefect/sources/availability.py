@@ -122,36 +122,7 @@ def check_availability(
     argv = [_filled(word, values) for word in check["command"]]
     if not may_run(check["command"][0], settings):
         return Availability(False, "its check is not among JOBAUTO_AVAILABILITY_COMMANDS")
-    masker = Masker(secrets.values())
-    safe = {
-        name: text for name, text in {**values, **secrets}.items() if unsafe_reason(name) is None
-    }
-    environment = {"PATH": os.defpath, **safe}
-    try:
-        process = subprocess.Popen(
-            argv,
-            env=environment,
-            cwd="/",
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
-        )
-    except (OSError, ValueError) as error:
-        return Availability(False, f"its check can't be started ({type(error).__name__})")
-    try:
-        output, _ = process.communicate(timeout=seconds)
-    except subprocess.TimeoutExpired:
-        return Availability(False, f"its check did not end within {pluralize(seconds, 'second')}")
-    finally:
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
-    if process.returncode == 0:
-        return Availability(True)
-    lines = masker.mask(output.decode(errors="replace")).strip().splitlines()
-    reason = lines[0][:SHOWN] if lines else f"its check ended with {process.returncode}"
-    return Availability(False, reason)
+    return _run(argv, {**values, **secrets}, Masker(secrets.values()), seconds)
 
 
 def check_rules(settings: Settings) -> TargetRules:
