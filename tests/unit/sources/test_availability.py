@@ -75,6 +75,12 @@ def test_the_reason_is_its_first_line_with_secrets_masked(settings: Settings, fo
     assert (found.is_there, found.reason) == (False, "closed, ********")
 
 
+def test_a_command_that_is_not_there_says_what_to_do(settings: Settings, folder: Path) -> None:
+    found = check_availability({"command": [str(folder / "absent")]}, {}, {}, settings)
+    assert not found.is_there
+    assert "can't be started (No such file or directory); install" in found.reason
+
+
 def test_a_command_that_hangs_is_ended_with_its_children(settings: Settings, folder: Path) -> None:
     text = f"sleep 600 & echo $! > {folder}/pid; wait"
     command, told = program(folder, text), folder / "pid"
