@@ -200,7 +200,9 @@ async def _fields(
     fields = {name: value for name, value in content.items() if name != "kind"}
     before = _Before(client, kind, word)
     if "app" in fields:
-        fields["app"] = await _find_app(client, fields["app"], await before.company(fields))
+        title = fields["app"]
+        own = await find_named(client, "app", title, await before.company(fields))
+        fields["app"] = (own or await find_application(client, title))["id"]
     if "app_uuid" in fields:
         fields["app"] = fields.pop("app_uuid")
     if "event_source" in fields:
@@ -254,13 +256,6 @@ class _Before:
             return str(said)
         company = await self._client.get(f"/company/{(await self.record())['company_id']}.json")
         return str(company["slug"])
-
-
-async def _find_app(client: "Client", title: str, company: str) -> int:
-    """Return the id of the application that a run template names, in any language."""
-    app = await find_named(client, "app", title, company)
-    app = app or await find_application(client, title)
-    return int(app["id"])
 
 
 async def _require_other_rule(client: "Client", fields: Mapping[str, Any]) -> None:

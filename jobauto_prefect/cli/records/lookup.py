@@ -34,9 +34,12 @@ async def find_application(client: "Client", word: str) -> Record:
         NotFound: there is none.
         Conflict: several have the name; the message has their ids.
     """
+    record = await find_named(client, "app", word)
+    if record is not None:
+        return record
+    # Only the whole list has the titles in every language.
     apps = await client.list("apps")
-    matching = [app for app in apps.values() if word.lower() in _exact_names(app)]
-    matching = matching or [app for app in apps.values() if word in _names(app)]
+    matching = [app for app in apps.values() if word in _names(app)]
     if not matching:
         names = [name for app in apps.values() for name in _names(app)]
         raise NotFound(_not_found_message("application", word, names, "app"))
@@ -137,10 +140,6 @@ def _not_found_message(noun: str, word: str, names: Sequence[str], group: str) -
     return (
         f"there is no {noun} {word!r}{did_you_mean(word, names) or ';'} see: jobauto {group} list"
     )
-
-
-def _exact_names(app: Record) -> tuple[str, str]:
-    return str(app["id"]), str(app.get("uuid", "")).lower()
 
 
 def _names(app: Record) -> Iterator[str]:
