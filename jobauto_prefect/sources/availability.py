@@ -55,6 +55,9 @@ def fault_of_check(
             "an administrator has to name it, or its folder, there"
         )
         yield Fault("/availability/command/0", "command", message)
+    if command is not None and PLACEHOLDER.search(command[0]):
+        message = "a program has no placeholder in its path: values could lead to any other program"
+        yield Fault("/availability/command/0", "placeholder", message)
     if url is not None and (fault := _fault_of_template(url, settings)) is not None:
         yield Fault("/availability/url", "target", fault)
     member = "/availability/url" if url is not None else "/availability/command"
@@ -119,9 +122,10 @@ def check_availability(
     if check.get("url"):
         url, rules = _filled(check["url"], values), check_rules(settings)
         return _within(seconds, lambda: _ask(url, rules, seconds))
-    argv = [_filled(word, values) for word in check["command"]]
-    if not may_run(check["command"][0], settings):
+    program, *words = check["command"]
+    if not may_run(program, settings):
         return Availability(False, "its check is not among JOBAUTO_AVAILABILITY_COMMANDS")
+    argv = [program, *(_filled(word, values) for word in words)]
     return _run(argv, {**values, **secrets}, Masker(secrets.values()), seconds)
 
 

@@ -49,6 +49,15 @@ def test_only_programs_the_operator_names_may_run(settings: Settings, folder: Pa
     assert (found.is_there, "AVAILABILITY_COMMANDS" in found.reason) == (False, True)
 
 
+def test_no_value_says_which_program_runs(settings: Settings, folder: Path) -> None:
+    """Who writes a credential's values is not who names the programs."""
+    check = {"command": [f"{folder}/{{KIND}}", "-c", "exit 0"]}
+    found = check_availability(check, {"KIND": "../../../../../../../bin/sh"}, {}, settings)
+    assert not found.is_there
+    (fault,) = fault_of_check(check, settings, [{"keyword": "KIND"}])
+    assert (fault.pointer, fault.rule) == ("/availability/command/0", "placeholder")
+
+
 def test_a_command_gets_the_values_and_nothing_of_the_service(
     settings: Settings, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
