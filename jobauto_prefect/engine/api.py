@@ -1,7 +1,7 @@
 """A thin client of Prefect's REST API: one connection pool, plain JSON, our errors.
 
 Prefect's own client waits 2 s and more when SQLite answers that its database is locked, and
-importing it takes a second; what is needed here are a dozen calls.
+importing it takes a second; what is needed here is a dozen calls.
 """
 
 import asyncio
@@ -33,44 +33,44 @@ from jobauto_prefect.errors import (
     Unauthorized,
 )
 
-if TYPE_CHECKING:  # a worker holds nothing of the ledger in its memory
+if TYPE_CHECKING:  # keeps the ledger out of a worker's memory
     from jobauto_prefect.ledger.secrets import SecretBox
 
 logger = logging.getLogger(__name__)
 
 SERVICE = "jobauto service"
-"""Who our own processes are to the gateway, and what their secret is derived for."""
+"""Name of our own processes at the gateway; their secret is derived for it."""
 
 BUSY = frozenset({408, 429, 502, 503, 504})
-"""Answers that say: not now. SQLite's "database is locked" arrives as 503."""
+"""Statuses that ask for a retry. SQLite's "database is locked" arrives as 503."""
 
 READY = "/ready"
-"""Prefect asks its database before it answers there."""
+"""Prefect checks its database before it answers here."""
 
 CREATED = 201
 
 PAGE_SIZE = 200
-"""The most objects Prefect tells of in one answer; it refuses to be asked for more."""
+"""The largest page Prefect returns; it refuses a larger `limit`."""
 
 LONGEST_RETRY_WAIT = 0.05  # seconds
 
 ANSWER_SECONDS = 30.0
-"""How long Prefect may take for one answer."""
+"""Timeout of one request to Prefect."""
 
 BUSY_SECONDS = 10.0
-"""How long a call is repeated while Prefect says it is busy."""
+"""How long a call is retried while Prefect is busy."""
 
 BROKEN = (httpx.ReadError, httpx.WriteError, httpx.RemoteProtocolError)
 """The connection broke; the call may have arrived. All calls made here may be repeated."""
 
 LIMITS = httpx.Limits(max_connections=100, max_keepalive_connections=20, keepalive_expiry=2)
-"""Idle connections go before Prefect's server closes them (after 5 s)."""
+"""Idle connections close before Prefect's server closes them (after 5 s)."""
 
 TOGETHER_SECONDS = 1.0
-"""How long what many look up alike is not asked for again."""
+"""How long `get_shared` caches an answer."""
 
 MOST_UNREADABLE = 20
-"""How many objects one question leaves out; where Prefect fails on more, it fails on all."""
+"""How many unreadable objects one query skips; with more, the whole query fails."""
 
 SHOWN_DETAIL = 500  # characters of Prefect's explanation in our messages
 
@@ -85,7 +85,7 @@ def authorization(login: str | None, key: str | None = None) -> str | None:
 def environment_authorization(environment: Mapping[str, str] = os.environ) -> str | None:
     """Return the Authorization header for `PREFECT_API_AUTH_STRING` or `PREFECT_API_KEY`.
 
-    None: the environment has neither.
+    None if neither is set.
     """
     return authorization(
         environment.get("PREFECT_API_AUTH_STRING"), environment.get("PREFECT_API_KEY")
@@ -93,12 +93,12 @@ def environment_authorization(environment: Mapping[str, str] = os.environ) -> st
 
 
 def service_authorization(box: "SecretBox") -> str:
-    """Return the header with which this installation's own processes pass the gateway."""
+    """Return the header that authenticates this installation's own processes at the gateway."""
     return "Basic " + base64.b64encode(f"{SERVICE}:{box.derived(SERVICE)}".encode()).decode()
 
 
 def own_authorization(box: "SecretBox", environment: Mapping[str, str] = os.environ) -> str:
-    """Return the header that the environment asks for, else that of this installation."""
+    """Return the header that the environment asks for, or this installation's own."""
     return environment_authorization(environment) or service_authorization(box)
 
 
@@ -107,7 +107,7 @@ class PrefectApi:
 
     `authorization` is the whole header value. Calls raise `PrefectUnavailable` where Prefect does
     not answer or stays busy, `PrefectFailed` where it fails on this call alone, `NotFound`,
-    `Unauthorized`, `Forbidden`, and `Conflict` with Prefect's explanation for whatever else it
+    `Unauthorized`, `Forbidden`, and `Conflict` with Prefect's explanation for anything else it
     refuses.
     """
 
@@ -142,9 +142,10 @@ class PrefectApi:
 
     @functools.cached_property
     def _client(self) -> httpx.AsyncClient:
-        """The client, made by the first call.
+        """The client, created on first use.
 
-        Loading what it needs takes a tenth of a command, and most ask Prefect nothing.
+        Loading its dependencies takes a tenth of a command's time, and most commands never call
+        Prefect.
         """
         return self._open(verify=self._needs_certificates and self._load_certificates())
 
@@ -160,7 +161,7 @@ class PrefectApi:
         await self.aclose()
 
     async def aclose(self) -> None:
-        """Close the connections, where there are any."""
+        """Close the connections, if any are open."""
         if "_client" in self.__dict__:
             await self._client.aclose()
 
@@ -169,16 +170,16 @@ class PrefectApi:
         return await self.call("GET", path)
 
     async def get_or_none(self, path: str) -> Any | None:
-        """Get the JSON at `path`; None: Prefect has nothing there."""
+        """Get the JSON at `path`; None if Prefect has nothing there."""
         with contextlib.suppress(NotFound):
             return await self.get(path)
         return None
 
     async def get_shared(self, path: str) -> Any:
-        """Return the JSON at `path`; who asks meanwhile, or within `TOGETHER_SECONDS`, has it, too.
+        """Return the JSON at `path`; concurrent callers share it, cached for `TOGETHER_SECONDS`.
 
-        For what many registrations look up alike: change nothing in it. What this client changes
-        or deletes is asked for anew.
+        For objects that many registrations look up. Do not change the answer. A change or deletion
+        by this client invalidates it.
         """
         asked = self._asked.get(path)
         if asked is None:
@@ -187,7 +188,7 @@ class PrefectApi:
         return await asyncio.shield(asked)
 
     def _answered(self, path: str, asked: asyncio.Future[Any]) -> None:
-        if asked.cancelled() or asked.exception() is not None:  # those who asked may all be gone
+        if asked.cancelled() or asked.exception() is not None:  # all callers may be cancelled
             self._forget(path, asked)
         else:
             loop = asyncio.get_running_loop()
@@ -198,14 +199,14 @@ class PrefectApi:
             del self._asked[path]
 
     async def post(self, path: str, body: Any) -> Any:
-        """Post JSON; return the answer's JSON, None where there is none."""
+        """Post JSON; return the answer's JSON, or None if it has none."""
         return await self.call("POST", path, body)
 
     async def post_once(self, path: str, body: Any) -> Any:
-        """Post JSON as `post` does, but not again where the connection broke.
+        """Post JSON like `post`, but don't retry if the connection breaks.
 
         Raises:
-            PrefectUnavailable: it may have arrived all the same.
+            PrefectUnavailable: the request may still have arrived.
         """
         response = await self._retry_while_busy("POST", path, body, once=True)
         if not response.is_success:
@@ -213,7 +214,7 @@ class PrefectApi:
         return _content(response, self.url)
 
     async def pages(self, path: str, query: Mapping[str, Any]) -> AsyncIterator[list[Any]]:
-        """Yield all that a filter finds, a page at a time; what Prefect can't read is left out."""
+        """Yield all matches of a filter, a page at a time, except those that Prefect can't read."""
         for offset in itertools.count(0, PAGE_SIZE):
             page = await self._readable(path, query, range(offset, offset + PAGE_SIZE), [])
             yield [found for found in page if found is not None]
@@ -223,9 +224,10 @@ class PrefectApi:
     async def _readable(
         self, path: str, query: Mapping[str, Any], places: range, unreadable: list[str]
     ) -> list[Any]:
-        """Return what a filter finds in some places; one that can't be read is found by halves.
+        """Return the matches at these positions; unreadable ones are isolated by bisection.
 
-        It is None in the answer. Where there are many, none of them is to blame.
+        They are None in the answer. If there are too many, the objects are not the cause, and it
+        raises.
         """
         try:
             part = {"limit": len(places), "offset": places.start}
@@ -245,7 +247,7 @@ class PrefectApi:
         """Read the objects of a kind that have one of these values, a page at a time.
 
         Returns:
-            The objects, and the values of those that Prefect can't read: they may be there.
+            The objects, and the values of those that Prefect can't read: they may exist.
 
         Raises:
             PrefectUnavailable: Prefect does not answer.
@@ -274,7 +276,7 @@ class PrefectApi:
         return found
 
     async def create(self, path: str, body: Any) -> tuple[Any, bool]:
-        """Post JSON; return the answer's JSON, and whether Prefect made something new of it."""
+        """Post JSON; return the answer's JSON, and whether Prefect created an object."""
         response = await self._called("POST", path, body)
         return _content(response, self.url), response.status_code == CREATED
 
@@ -286,7 +288,7 @@ class PrefectApi:
             self._asked.pop(path, None)
 
     async def delete(self, path: str) -> None:
-        """Delete what is at `path`; where nothing is there, do nothing."""
+        """Delete what is at `path`, if it exists."""
         try:
             with contextlib.suppress(NotFound):
                 await self.call("DELETE", path)
@@ -294,7 +296,7 @@ class PrefectApi:
             self._asked.pop(path, None)
 
     async def call(self, method: str, path: str, body: Any = None) -> Any:
-        """Make one call, repeated while Prefect is busy; return its JSON, None without any."""
+        """Make one call, retried while Prefect is busy; return its JSON, None without any."""
         return _content(await self._called(method, path, body), self.url)
 
     async def _called(self, method: str, path: str, body: Any) -> httpx.Response:
@@ -310,15 +312,15 @@ class PrefectApi:
         is_failure = _is_failure(response) or _is_refused_by_database(response)
         if is_failure and await self._is_ready():
             raise PrefectFailed(
-                f"Prefect fails on {method} {path} ({response.status_code}); the log of its server"
-                " says how"
+                f"Prefect failed on {method} {path} ({response.status_code});"
+                " see the log of its server"
             )
         if not response.is_success:
             raise _error(response, method, path)
         return response
 
     async def _is_ready(self) -> bool:
-        """Whether Prefect and its database answer others: a failure is then of one call alone."""
+        """Whether Prefect and its database respond; if so, a failure concerns one call alone."""
         return (await self._request("GET", READY, None)).status_code < 500
 
     async def _retry_while_busy(
@@ -327,7 +329,7 @@ class PrefectApi:
         response = await self._request(method, path, body, once=once)
         if not _is_busy(response):
             return response
-        # Writers that come again one by one do not get in each other's way once more.
+        # Retrying one by one keeps writers from colliding again.
         async with self._one_by_one:
             loop = asyncio.get_running_loop()
             until = loop.time() + BUSY_SECONDS
@@ -346,7 +348,7 @@ class PrefectApi:
         try:
             return await client.request(method, path, json=body)
         except BROKEN as error:
-            # A busy server closes idle connections in the moment they are used again.
+            # A busy server may close an idle connection just as it is used again.
             if once:
                 raise self._away(error) from None
         except httpx.TransportError as error:
@@ -357,7 +359,7 @@ class PrefectApi:
             raise self._away(error) from None
 
     async def _opened(self) -> httpx.AsyncClient:
-        """Return the client; the certificates it needs are loaded beside the event loop."""
+        """Return the client; the certificates it needs are loaded outside the event loop."""
         if self._needs_certificates and "_client" not in self.__dict__:
             await asyncio.to_thread(self._load_certificates)
         return self._client
@@ -377,7 +379,7 @@ def connect() -> PrefectApi:
 
     settings = get_current_settings().api
     if not settings.url:
-        raise NotReady("PREFECT_API_URL is not set; it names the Prefect server's API")
+        raise NotReady("PREFECT_API_URL is not set; set it to the address of the Prefect API")
     login = settings.auth_string.get_secret_value() if settings.auth_string else None
     key = settings.key.get_secret_value() if settings.key else None
     return PrefectApi(
@@ -391,9 +393,9 @@ def connect() -> PrefectApi:
 
 @contextlib.contextmanager
 def sign_in_as(worker_token: str) -> Iterator[None]:
-    """Sign all of Prefect's clients in the block in as this worker, unless told who they are.
+    """Sign in Prefect's clients within the block as this worker, unless they have a login.
 
-    Not by the environment: jobs inherit that.
+    Not through the environment, which jobs inherit.
     """
     from prefect.settings import PREFECT_API_AUTH_STRING, get_current_settings, temporary_settings
 
@@ -409,18 +411,18 @@ def _leave_out(unreadable: list[str], name: str, error: PrefectFailed) -> None:
     unreadable.append(name)
     if len(unreadable) > MOST_UNREADABLE:
         raise error
-    logger.warning("%s is left out: %s", name, error)
+    logger.warning("skipped %s: %s", name, error)
 
 
 def _content(response: httpx.Response, url: str) -> Any:
     try:
         return response.json() if response.content else None
-    except ValueError:  # something in between answered, such as a proxy
-        raise PrefectUnavailable(f"{url} answered something else than JSON") from None
+    except ValueError:  # a proxy, for example, answered
+        raise PrefectUnavailable(f"{url} did not answer with JSON") from None
 
 
 def _is_failure(response: httpx.Response) -> bool:
-    """Whether Prefect's own code failed: the gateway answers 502 then, in the words of an API."""
+    """Whether Prefect's own code failed: the gateway then answers 502 with a JSON body."""
     if response.status_code == 502:
         with contextlib.suppress(ValueError):
             body = response.json()
@@ -429,9 +431,9 @@ def _is_failure(response: httpx.Response) -> bool:
 
 
 def _is_refused_by_database(response: httpx.Response) -> bool:
-    """Whether Prefect's database refused this: PostgreSQL for any reason, SQLite as it is locked.
+    """Whether Prefect's database refused this: PostgreSQL for any reason, SQLite when locked.
 
-    It is asked again for `BUSY_SECONDS` before that is looked at.
+    This is only checked after retrying for `BUSY_SECONDS`.
     """
     with contextlib.suppress(ValueError):
         said: Any = response.json() if response.status_code == 503 else None
@@ -458,7 +460,7 @@ def _error(response: httpx.Response, method: str, path: str) -> JobautoError:
 
 
 def _detail(response: httpx.Response) -> str:
-    """Return Prefect's explanation, without the request that it repeats: that may hold values."""
+    """Return Prefect's explanation without the request it repeats, which may contain values."""
     try:
         body = response.json()
     except ValueError:

@@ -1,8 +1,8 @@
-"""The flows of all applications: `app_<id>` is made when it is asked for.
+"""The flows of all applications: `app_<id>` is created on access.
 
 Deployments name their flow by this module's path, so that any Prefect worker with this package
 installed can load it, in a process of its own. The flow claims its run as its first act, runs the
-job through the same runtime as the jobauto worker, and ends in the state the ledger says.
+job through the same runtime as the jobauto worker, and ends in the state the ledger decides.
 """
 
 import asyncio
@@ -57,20 +57,20 @@ from jobauto_prefect.runtime.worker_context import WorkerContext, open_worker
 from jobauto_prefect.settings import Settings, host_name, load_settings
 
 PATIENCE_SECONDS = 60.0
-"""How long to wait for a facade that is away."""
+"""How long to wait for an unavailable facade."""
 
 
 def __getattr__(name: str) -> Flow[Any, Any]:
     matched = re.fullmatch("app_([1-9][0-9]*)", name)
     if matched is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    # Whoever asks, such as Prefect for a flow by its name, may have a running event loop.
+    # The caller, such as Prefect loading a flow by name, may have a running event loop.
     with ThreadPoolExecutor(1) as thread:
         return thread.submit(asyncio.run, _load(int(matched[1]))).result()
 
 
 async def _load(app_id: int) -> Flow[Any, Any]:
-    """Load a flow; where that fails in a flow run's process, fail the run with the reason."""
+    """Load a flow; on failure within a flow run's process, fail the run with the reason."""
     try:
         return await load(app_id, load_settings(), PATIENCE_SECONDS)
     except JobautoError as error:
@@ -90,7 +90,7 @@ async def load(app_id: int, settings: Settings, patience_seconds: float) -> Flow
 
     Raises:
         FacadeUnavailable: it did not answer within `patience_seconds`.
-        NotReady, Unauthorized, NotFound: it can't be loaded; the message says why.
+        NotReady, Unauthorized, NotFound: the flow can't be loaded; the message says why.
     """
     async with FacadeClient(settings.url, require_worker_token(settings, settings.pool)) as client:
         try:
@@ -117,7 +117,7 @@ def compile_flow(application: ApplicationDocument, settings: Settings) -> Flow[A
         name=plan.name,
         version=plan.version,
         description=plan.description,
-        # The claim judges the values, and says everything that is wrong with them at once.
+        # The claim validates the values and reports all their errors at once.
         validate_parameters=False,
     )
     flow.parameters = PrefectSchema.model_validate(compiled.schema)
@@ -135,7 +135,7 @@ def _parameters(compiled: ParameterSchema) -> Iterator[inspect.Parameter]:
 
 
 async def run_application(settings: Settings) -> State[Any]:
-    """Claim the run this is, and run its job: the body of every flow."""
+    """Claim this flow run and run its job: the body of every flow."""
     context = FlowRunContext.get()
     run = context.flow_run if context else None
     if not isinstance(run, FlowRun) or run.deployment_id is None:
@@ -174,7 +174,7 @@ async def run_application(settings: Settings) -> State[Any]:
 async def _open(
     stack: contextlib.AsyncExitStack, settings: Settings, pool: str
 ) -> tuple[WorkerContext, str]:
-    """Open a worker of its own for each run that goes on at the same time on this machine."""
+    """Register a separate worker for each flow run that runs concurrently on this machine."""
     begin_tracing("flow")
     for number in range(1, MOST_AT_ONCE):
         worker = f"{host_name()} {pool} flow {number}"
@@ -209,9 +209,9 @@ async def _carry_out(
             outcome = await opened.runner.run(answer.launch, run_log, claim.confirm)
         run_status = outcome.answer.run_status if outcome.answer else None
     else:
-        raise Abort("the facade's answer says nothing")
+        raise Abort("the facade's answer is empty")
     if run_status is None:
-        raise Abort("the ledger did not take the outcome")
+        raise Abort("the ledger rejected the outcome")
     try:
         return await _tell_end(api, run, run_status)
     finally:
@@ -234,7 +234,7 @@ async def _shipping(logs: LogShipper) -> AsyncIterator[None]:
 async def _ending_on_sigterm(
     api: PrefectApi, opened: WorkerContext, flow_run_id: UUID, job_id: int
 ) -> AsyncIterator[None]:
-    """End the job on SIGTERM, by which Prefect's worker, or whoever else, ends a cancelled run."""
+    """End the job on SIGTERM, which Prefect's worker, for example, sends to a cancelled run."""
     loop = asyncio.get_running_loop()
     ending: list[asyncio.Task[None]] = []
 
@@ -250,7 +250,7 @@ async def _ending_on_sigterm(
     former = signal.getsignal(signal.SIGTERM)
     try:
         loop.add_signal_handler(signal.SIGTERM, lambda: ending.append(asyncio.create_task(end())))
-    except (NotImplementedError, RuntimeError, ValueError):  # not the main thread's loop
+    except (NotImplementedError, RuntimeError, ValueError):  # not running in the main thread
         yield
         return
     try:
@@ -262,14 +262,14 @@ async def _ending_on_sigterm(
 
 async def _tell_end(api: PrefectApi, run: FlowRun, run_status: RunStatus) -> State[Any]:
     try:
-        # Prefect's engine would tell an end under an id of its own: told by the services, too, it
-        # would count twice.
+        # Prefect's engine would report an end with an id of its own. The services report the same
+        # end, so it would count twice.
         await set_state(api, run.id, run_status)
     except JobautoError:
         if run_status.state is PrefectState.SCHEDULED:
             raise
-        # The engine insists on a state.
+        # The engine needs a state to be set.
         return State(type=StateType(run_status.state), message=run_status.message)
-    # The engine logs the state it knows, as an error where that is not Completed.
+    # The engine logs the state it knows, as an error unless that is Completed.
     run.state = State(type=StateType(run_status.state), message=run_status.message)
     raise Abort(run_status.message)

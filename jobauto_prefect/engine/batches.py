@@ -1,4 +1,4 @@
-"""Calls of a kind, one at a time; what is asked for meanwhile is carried out together."""
+"""Calls of one kind, one at a time; items that arrive meanwhile are batched into the next call."""
 
 import asyncio
 from collections import deque
@@ -10,15 +10,15 @@ Item = TypeVar("Item")
 Answer = TypeVar("Answer")
 
 MOST_TOGETHER = 20
-"""Items of one call: with more of them a call costs Prefect hardly less for each, and the first
-waits longer."""
+"""Items per call: beyond this a call hardly gets cheaper per item, and the first item waits longer.
+"""
 
 
 class Batches:
-    """Makes calls of many kinds, `calls_at_once` of all of them at the same time.
+    """Makes calls of many kinds, at most `calls_at_once` of them concurrently.
 
-    Nothing waits for a batch to fill: an item goes at once, alone, unless a call of its kind is
-    under way.
+    An item never waits for a batch to fill: it goes at once, alone, unless a call of its kind is in
+    flight.
     """
 
     def __init__(self, calls_at_once: int) -> None:
@@ -32,10 +32,10 @@ class Batches:
         item: Item,
         carry: Callable[[Sequence[Item]], Awaitable[Sequence[Answer | BaseException]]],
     ) -> Answer:
-        """Have an item carried out with those of its kind that wait, and return its own answer.
+        """Process an item together with waiting items of its kind, and return its own answer.
 
-        `carry`, the same for all of a kind, returns an answer for each item. What it returns as an
-        exception is raised here, and so is what it raises, for all of them.
+        `carry`, the same for all of a kind, returns an answer for each item. An exception it
+        returns for an item is raised here; one it raises is raised for all items.
         """
         answer = asyncio.get_running_loop().create_future()
         if kind in self._waiting:
@@ -66,7 +66,7 @@ async def _carry_batch(
     batch: Sequence[tuple[Any, asyncio.Future[Any]]],
     carry: Callable[[Sequence[Any]], Awaitable[Sequence[Any]]],
 ) -> None:
-    """Make one call, and give each item its answer; a call that nobody waits for any more ends."""
+    """Make one call and give each item its answer; cancel it when nobody waits for it any more."""
     if not batch:
         return
     answers = [answer for _, answer in batch]

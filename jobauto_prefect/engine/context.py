@@ -15,12 +15,12 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 CALLS_AT_ONCE = 16
-"""Calls that create flow runs, or bind them, side by side: those of one deployment are one."""
+"""Concurrent calls that create or bind flow runs; those of one deployment are batched."""
 
 
 @dataclass(frozen=True, slots=True)
 class EngineContext:
-    """Ledger, Prefect, the settings of both, and what waits to go to either together."""
+    """Ledger, Prefect, the settings of both, and the calls that wait to be batched."""
 
     ledger: Ledger
     prefect: PrefectApi
@@ -30,7 +30,7 @@ class EngineContext:
     async def read(
         self, work: Callable[Concatenate[ReadingSession, P], T], *args: P.args, **named: P.kwargs
     ) -> T:
-        """Call `work` with a session that only reads, in a thread."""
+        """Call `work` with a read-only session, in a thread."""
 
         def read() -> T:
             with self.ledger.reading() as session:
@@ -41,7 +41,7 @@ class EngineContext:
     async def write(
         self, work: Callable[Concatenate[WritingSession, P], T], *args: P.args, **named: P.kwargs
     ) -> T:
-        """Call `work` within a transaction of the service's own, in a thread."""
+        """Call `work` in a transaction of the service itself, in a thread."""
 
         def write() -> T:
             with self.ledger.writing(SERVICE) as session:

@@ -1,4 +1,4 @@
-"""Flow runs: making them, giving them states, ending them."""
+"""Flow runs: creating them, setting their states, ending them."""
 
 import asyncio
 import contextlib
@@ -20,24 +20,24 @@ logger = logging.getLogger(__name__)
 
 ENDING = frozenset({"CANCELLING", "CANCELLED"})
 FAILED = "Error validating state: "
-"""So begins why Prefect did not set a state, where its own code failed."""
+"""Prefix of Prefect's reason for not setting a state because its own code failed."""
 
 CANCELLED_IN_PREFECT = "cancelled in Prefect"
-"""Why a job whose run is one of those ends."""
+"""Message of a job whose run was cancelled there."""
 
 
 class Verdict(StrEnum):
     """Prefect's answer to a proposed state."""
 
     ACCEPT = "ACCEPT"
-    REJECT = "REJECT"  #: another state was set, or the run keeps the one it has
+    REJECT = "REJECT"  #: another state was set, or the run keeps its current one
     WAIT = "WAIT"  #: too early; ask again in `wait_seconds`
     ABORT = "ABORT"
 
 
 @dataclass(frozen=True, slots=True)
 class Proposal:
-    """How Prefect took a proposed state; `state` is the run's type of state now."""
+    """Prefect's answer to a proposed state; `state` is the run's type of state now."""
 
     verdict: Verdict
     state: str
@@ -46,16 +46,16 @@ class Proposal:
 
     @property
     def accepted(self) -> bool:
-        """The run is in the proposed state."""
+        """The run has the proposed state."""
         return self.verdict is Verdict.ACCEPT
 
 
 @dataclass(frozen=True, slots=True)
 class NewRun:
-    """A flow run to be created; with a key that was used before, it is the one made then.
+    """A flow run to be created; a key that was used before returns the existing run.
 
-    The parameters are not checked against the deployment's schema: the claim says what is
-    missing, and says it better.
+    The parameters are not checked against the deployment's schema: the claim reports what is
+    missing, with better messages.
     """
 
     name: str
@@ -66,7 +66,7 @@ class NewRun:
 
     @property
     def body(self) -> dict[str, Any]:
-        """The run as Prefect is asked for it."""
+        """Return the run as the body of Prefect's request."""
         return {
             "name": self.name,
             "parameters": dict(self.parameters),
@@ -93,11 +93,11 @@ async def create_run(api: PrefectApi, deployment_id: UUID, run: NewRun) -> UUID:
 async def create_runs(
     api: PrefectApi, deployment_id: UUID, runs: Sequence[NewRun]
 ) -> Sequence[UUID | BaseException]:
-    """Create flow runs of a deployment with one call; return the id of each, or why it has none.
+    """Create flow runs of a deployment with one call; return the id or the error of each.
 
-    Prefect creates all in one transaction. Where the database refuses one of them, it takes back
-    the others, too, whose ids are in the answer all the same; where the answer is lost, nothing
-    is known of any. In both cases each is created by a call of its own, under its key.
+    Prefect creates all of them in one transaction. If the database refuses one, the others are
+    rolled back, too, although the answer has their ids; if the answer is lost, the result is
+    unknown. In both cases each is created by a separate call, with its key.
     """
     if len(runs) > 1 and (created := await _created_together(api, deployment_id, runs)):
         return [created[run.idempotency_key] for run in runs]
@@ -108,13 +108,13 @@ async def create_runs(
 async def _created_together(
     api: PrefectApi, deployment_id: UUID, runs: Sequence[NewRun]
 ) -> dict[str, UUID] | None:
-    """Return key -> id; None: they have to be created singly."""
-    bodies = {run.idempotency_key: run.body for run in runs}  # with a key once
+    """Return key -> id, or None if they have to be created one by one."""
+    bodies = {run.idempotency_key: run.body for run in runs}  # keys are unique
     path = f"/deployments/{deployment_id}/create_flow_run/bulk"
     try:
         answer = await api.post_once(path, list(bodies.values()))
     except JobautoError as error:
-        logger.info("flow runs are created singly: %s", error)
+        logger.info("creating flow runs one by one: %s", error)
         return None
     results = answer["results"]
     if [result["status"] for result in results] != ["CREATED"] * len(bodies):
@@ -134,12 +134,12 @@ async def propose(
 ) -> Proposal:
     """Ask Prefect to give a flow run a state; `at` is the start time of a scheduled one.
 
-    A proposal repeated with the same `transition_id` counts once. `force` leaves out Prefect's
-    rules about which state may follow which.
+    A proposal repeated with the same `transition_id` counts once. `force` skips Prefect's rules
+    about which state may follow which.
 
     Raises:
         NotFound: the flow run is gone.
-        PrefectFailed: it has not decided, for its own code failed.
+        PrefectFailed: its own code failed before it decided.
     """
     proposed = _proposed(state, message, transition_id or uuid4())
     if at is not None:
@@ -158,7 +158,7 @@ def _proposed(state: str, message: str, transition_id: UUID) -> dict[str, Any]:
 
 
 def _proposal(answer: Mapping[str, Any], proposed: Mapping[str, Any]) -> Proposal:
-    """Read Prefect's answer; what had been accepted, and the answer got lost, is accepted."""
+    """Read Prefect's answer; a proposal accepted earlier, whose answer got lost, is accepted."""
     present, why = answer.get("state") or {}, answer.get("details") or {}
     verdict = Verdict(answer["status"])
     last_transition = (present.get("state_details") or {}).get("transition_id")
@@ -172,14 +172,14 @@ def _proposal(answer: Mapping[str, Any], proposed: Mapping[str, Any]) -> Proposa
 async def propose_together(
     api: PrefectApi, flow_run_ids: Sequence[UUID], state: str, message: str, transition_id: UUID
 ) -> dict[UUID, Proposal]:
-    """Ask Prefect to give flow runs one state with one call; return what is decided, by run.
+    """Ask Prefect to give flow runs one state with one call; return the decisions by run.
 
-    Who is missing there is proposed alone, with the same `transition_id`: the run is gone, or it
-    is too early, or Prefect failed at it and may have taken the state all the same.
+    The caller proposes missing runs singly, with the same `transition_id`: such a run is gone, or
+    it is too early, or Prefect failed on it and may have set the state even so.
 
     Raises:
-        Forbidden, NotFound: there is no such call here.
-        Conflict: the gateway refuses one of them, and then all.
+        Forbidden, NotFound: this server has no such call.
+        Conflict: the gateway refuses all because of one.
     """
     if not flow_run_ids:
         return {}
@@ -200,11 +200,11 @@ async def propose_together(
 async def set_state(
     api: PrefectApi, flow_run_id: UUID, run_status: RunStatus, *, force: bool = False
 ) -> bool:
-    """Set a flow run's state to that of a run status; False: the run is gone.
+    """Set a flow run's state to that of a run status; return False if the run is gone.
 
-    Prefect lets a run that is being cancelled become Cancelled only; it is then Cancelled with
-    its message. Where it would try a failed run again by itself (`empirical_policy`), the
-    run fails all the same: attempts are the run template's, and no worker would start that one.
+    Prefect only lets a run that is being cancelled become Cancelled; it then becomes Cancelled with
+    this message. If Prefect would retry a failed run itself (`empirical_policy`), the run fails
+    anyway: the run template decides about retries, and no worker would start that one.
     """
     try:
         answer = await propose(
@@ -225,7 +225,7 @@ async def set_state(
 async def insist(
     api: PrefectApi, flow_run_id: UUID, run_status: RunStatus, answer: Proposal
 ) -> None:
-    """Bring a flow run to its end where Prefect took the proposed state otherwise.
+    """Force the end of a flow run if Prefect answered the proposed state with another one.
 
     Raises:
         NotFound: the flow run is gone.
@@ -244,9 +244,9 @@ async def insist(
 
 
 async def cancel_run(api: PrefectApi, flow_run_id: UUID, message: str = "") -> bool:
-    """Ask for the end of a flow run: a waiting one is Cancelled, a running one Cancelling.
+    """Cancel a flow run: a waiting one becomes Cancelled, a running one Cancelling.
 
-    One that is over stays as it is. False: it is gone.
+    One that has ended stays as it is. Return False if it is gone.
     """
     try:
         await propose(api, flow_run_id, "CANCELLING", message)
@@ -256,26 +256,26 @@ async def cancel_run(api: PrefectApi, flow_run_id: UUID, message: str = "") -> b
 
 
 async def name_run(api: PrefectApi, flow_run_id: UUID, name: str) -> None:
-    """Give a flow run its name. A run that is gone is left."""
+    """Rename a flow run, unless it is gone."""
     with contextlib.suppress(NotFound):
         await api.patch(f"/flow_runs/{flow_run_id}", {"name": name})
 
 
 async def change_appearance(api: PrefectApi, flow_run_id: UUID, appearance: RunAppearance) -> None:
-    """Give a flow run its name and its tags, with one call. A run that is gone is left."""
+    """Set a flow run's name and tags with one call, unless it is gone."""
     body = {"name": appearance.name, "tags": list(appearance.tags)}
     with contextlib.suppress(NotFound):
         await api.patch(f"/flow_runs/{flow_run_id}", body)
 
 
 async def add_labels(api: PrefectApi, flow_run_id: UUID, labels: Mapping[str, str | int]) -> None:
-    """Give a flow run labels; others stay. A run that is gone is left."""
+    """Add labels to a flow run, unless it is gone; its other labels stay."""
     with contextlib.suppress(NotFound):
         await api.patch(f"/flow_runs/{flow_run_id}/labels", dict(labels))
 
 
 async def add_page(api: PrefectApi, flow_run_id: UUID, run_status: RunStatus) -> None:
-    """Add the page of a job to the artifacts of a flow run; nothing where it has none."""
+    """Add the page of a job, if it has one, to the artifacts of a flow run."""
     if run_status.artifact_markdown is None:
         return
     body = {
@@ -291,18 +291,18 @@ async def add_page(api: PrefectApi, flow_run_id: UUID, run_status: RunStatus) ->
 async def show_status(
     api: PrefectApi, flow_run_id: UUID, run_status: RunStatus, *, force: bool = False
 ) -> bool:
-    """Show all of a run status at a flow run, its page once; where its driver can't tell it.
+    """Show a complete run status in Prefect on behalf of its driver; add its page only once.
 
-    False: the run is gone. `force`: whatever it shows now.
+    Return False if the run is gone. `force`: whatever state it has now.
     """
     if await _is_completed(api, flow_run_id, run_status):
-        pass  # told by its worker, with others and a transition id of theirs: it counts once
+        pass  # its worker reported it, in a batch with another transition id: it counts once
     elif not await set_state(api, flow_run_id, run_status, force=force):
         return False
     await _show_metadata(api, flow_run_id, run_status)
     of_run = {"artifacts": {"flow_run_id": {"any_": [str(flow_run_id)]}}}
     pages = await api.post("/artifacts/filter", of_run)
-    # Its driver's page of the same end says more: it knows what the job's files say.
+    # The driver's page of the same end says more: it knows the job's result files.
     if all(page["description"] != run_status.message for page in pages):
         await add_page(api, flow_run_id, run_status)
     return True
@@ -315,7 +315,7 @@ async def _is_completed(api: PrefectApi, flow_run_id: UUID, run_status: RunStatu
 
 
 async def _show_metadata(api: PrefectApi, flow_run_id: UUID, run_status: RunStatus) -> None:
-    """Show name, tags and labels; tags have to be known to be written, which few ends need."""
+    """Show name, tags and labels. Tags are read before they are written, which few ends need."""
     status = None
     if run_status.has_warning:
         status = (await read_runs(api, [flow_run_id])).get(flow_run_id)
@@ -330,7 +330,7 @@ async def _show_metadata(api: PrefectApi, flow_run_id: UUID, run_status: RunStat
 
 @dataclass(frozen=True, slots=True)
 class PrefectRun:
-    """What Prefect shows of a flow run: its type of state, how often it was Running, its looks."""
+    """What Prefect shows of a flow run: state type, how often it was Running, its appearance."""
 
     state: str
     run_count: int
@@ -338,9 +338,9 @@ class PrefectRun:
 
 
 async def read_runs(api: PrefectApi, flow_run_ids: Iterable[UUID]) -> dict[UUID, PrefectRun | None]:
-    """Return flow run -> its status, 200 with one call; runs that are gone are left out.
+    """Return the status of each flow run, 200 per call, without runs that are gone.
 
-    None: Prefect has the run, or had it, and can't read it.
+    It is None if Prefect has, or had, the run but can't read it.
     """
     runs, unreadable = await api.find("flow_runs", map(str, flow_run_ids))
     statuses: dict[UUID, PrefectRun | None] = dict.fromkeys(map(UUID, unreadable))
@@ -352,13 +352,13 @@ async def read_runs(api: PrefectApi, flow_run_ids: Iterable[UUID]) -> dict[UUID,
 
 
 async def read_states(api: PrefectApi, flow_run_ids: Iterable[UUID]) -> dict[UUID, str | None]:
-    """Return flow run -> type of state, as `read_runs`."""
+    """Return the state type of each flow run, like `read_runs`."""
     statuses = await read_runs(api, flow_run_ids)
     return {run: status.state if status else None for run, status in statuses.items()}
 
 
 async def was_cancelled(api: PrefectApi, flow_run_id: UUID) -> bool:
-    """Whether somebody ended a flow run since it was last scheduled.
+    """Whether a flow run was cancelled since it was last scheduled.
 
     The present state is not enough: Prefect lets a cancelled run become Running.
     """

@@ -1,6 +1,6 @@
 """A flow that runs a job of a run template, for deployments that people make with `prefect deploy`.
 
-It asks the facade for the job as the user whose token its process has, like any other program.
+Like any other API client, it creates the job as the user whose token its process has.
 """
 
 import asyncio
@@ -20,7 +20,7 @@ from jobauto_prefect.runtime.facade_client import FacadeClient
 from jobauto_prefect.settings import load_settings
 
 PATIENCE_SECONDS = 60.0
-"""How long to ask for the job while the facade is away; its end is waited for however long."""
+"""How long to retry creating the job while the facade is away; waiting for its end has no limit."""
 
 POLL_SECONDS = 1.0
 LIVE = (JobState.SCHEDULED, JobState.RUNNING)
@@ -52,7 +52,7 @@ async def _run(template: str, env: dict[str, Any]) -> dict[str, Any]:
             "JOBAUTO_TOKEN is not set; start the worker with a token of"
             " jobauto token issue --user LOGIN"
         )
-    # A lost answer makes no second job; a retry of the run is one.
+    # A repeated request makes no second job; a retry of the run does.
     key = f"{flow_run.get_id()}-{flow_run.get_run_count()}"
     fields = {"runtemplate_id": template, "env": env}
     async with FacadeClient(load_settings().url, token) as client:
@@ -61,7 +61,7 @@ async def _run(template: str, env: dict[str, Any]) -> dict[str, Any]:
             lambda error, usual: usual if isinstance(error, Unavailable) else None,
             PATIENCE_SECONDS,
         )
-        get_run_logger().info("job %s of %s is made", job["id"], template)
+        get_run_logger().info("created job %s of %s", job["id"], template)
         while job["state"] in LIVE:
             await asyncio.sleep(POLL_SECONDS)
             job = await retry_until_available(client.job, job["id"])

@@ -1,4 +1,4 @@
-"""What each kind of message of the outbox tells Prefect."""
+"""Handlers for each kind of outbox message."""
 
 import asyncio
 import logging
@@ -58,16 +58,16 @@ OF_JOBS = (OutboxKind.CANCEL_RUN, OutboxKind.SHOW_JOB, OutboxKind.RESCHEDULE_RUN
 GONE = "Prefect could not be told how this job ended: its flow run was deleted there"
 
 REFUSED_FOR = timedelta(minutes=5)
-"""How long Prefect must refuse a job's flow run before the refusal counts."""
+"""How long Prefect must refuse a job's flow run before the job is blocked."""
 
 CORRECT = "correct what it names, in the run template or in Prefect, and start the job again"
 
 
 async def handle(context: EngineContext, message: OutboxMessage) -> bool:
-    """Handle a message; twice does no harm. True: it is removed already.
+    """Handle a message; idempotent. Return True if the message is already removed.
 
     Raises:
-        PrefectUnavailable: Prefect does not answer; the message has to come again.
+        PrefectUnavailable: Prefect does not answer; retry the message.
         Conflict: Prefect refuses the change.
     """
     return bool(await HANDLERS[OutboxKind(message.kind)](context, message))
@@ -80,10 +80,10 @@ async def _apply_template(context: EngineContext, message: OutboxMessage) -> boo
 async def handle_together(
     context: EngineContext, messages: Sequence[OutboxMessage]
 ) -> list[bool | JobautoError]:
-    """Handle messages that apply run templates; return what came of each, True as by `handle`.
+    """Handle messages that apply run templates; return the result of each, as `handle` does.
 
     Raises:
-        JobautoError: nothing is known of any of them.
+        JobautoError: the results of all are unknown.
     """
     wanted = dict[int, list[OutboxMessage]]()
     for message in messages:
@@ -97,10 +97,10 @@ async def handle_together(
 
 
 async def _create_run(context: EngineContext, message: OutboxMessage) -> bool:
-    """Create the flow run of a scheduled job; the job's id in its parameters ties the two.
+    """Create the flow run of a scheduled job; the job's id in its parameters links the two.
 
-    A refusal may pass, as somebody corrects what it names or ends an upgrade; a job whose run is
-    refused for some minutes can't start, now and later.
+    A refusal may be temporary, until somebody fixes its cause or finishes an upgrade. If Prefect
+    refuses the run for some minutes, the job is blocked for good.
     """
     start = await context.read(_read_start, message.subject_id, context.ledger.box)
     if start is None:
@@ -108,12 +108,12 @@ async def _create_run(context: EngineContext, message: OutboxMessage) -> bool:
     job, parameters, is_stale = start
     with tracing.span("create flow run", job.traceparent, {"jobauto.job_id": job.id}):
         if job.task_id is not None and await adopt_pauses(context, [job.runtemplate_id]):
-            return False  # somebody paused the deployment in Prefect: its windows have ended
+            return False  # the deployment was paused in Prefect: its windows have ended
         try:
             run = await _run_of(context, job, parameters, message, is_stale=is_stale)
         except PrefectRefuses as error:
             if context.ledger.clock() - message.created_at < REFUSED_FOR:
-                raise  # it comes again, and until then the job says what it waits for
+                raise  # it is retried, and until then the job says what it waits for
             await context.write(_block, job.id, f"{error}; {CORRECT}")
             return False
         await context.batches.join("bind", (job.id, run, message), partial(_bind_all, context))
@@ -123,9 +123,9 @@ async def _create_run(context: EngineContext, message: OutboxMessage) -> bool:
 def _read_start(
     session: ReadingSession, job_id: int, box: SecretBox
 ) -> tuple[Job, dict[str, Any], bool] | None:
-    """Return a job that is to have a flow run, and the run's parameters.
+    """Return a job that needs a flow run, and the run's parameters.
 
-    The last item says whether its template waits to be applied. None: it is to have no run.
+    The last item says whether its template waits to be applied. None if it needs no run.
     """
     job = _read_job(session, job_id)
     if job is None or not awaits_run(job):
@@ -143,23 +143,23 @@ async def _run_of(
     *,
     is_stale: bool,
 ) -> UUID:
-    """Return the flow run of a job, of a deployment that says what the record does.
+    """Create the flow run of a job, from a deployment that matches the run template.
 
-    Starts come before registrations: a template that waits to be applied is applied here, or the
-    run would have the values and the work pool of yesterday. So is one whose deployment Prefect
-    finds wrong: somebody may have changed it there.
+    Starts come before registrations, so a template that waits to be applied is applied here;
+    otherwise the run would use stale values or a stale work pool. The same if Prefect rejects its
+    deployment: somebody may have changed it there.
 
     Raises:
-        PrefectRefuses: it does not take the run, also of a deployment that was just applied.
+        PrefectRefuses: it refuses the run even of a deployment that was just applied.
     """
     deployment_id = job.runtemplate.deployment_id
     if deployment_id is not None and not is_stale:
         try:
             return await _new_run(context, job, deployment_id, parameters, message)
         except NotFound:
-            logger.info("deployment %s is gone; it is made again", deployment_id)
+            logger.info("deployment %s is gone; creating it again", deployment_id)
         except PrefectRefuses as error:
-            logger.info("deployment %s is applied again: %s", deployment_id, error)
+            logger.info("applying deployment %s again: %s", deployment_id, error)
     applied = await apply_template(context, job.runtemplate_id)
     if applied is None:
         raise NotFound(f"run template {job.runtemplate_id} is gone")
@@ -173,9 +173,9 @@ async def _new_run(
     parameters: Mapping[str, Any],
     message: OutboxMessage,
 ) -> UUID:
-    """Create the flow run of a job, with those of its deployment that wait.
+    """Create the flow run of a job, batched with others of its deployment.
 
-    What failed before is tried by itself: others do not go singly because of it.
+    A run that failed before is created alone, so that it can't make a batch fail.
     """
     key = window_key(job.runtemplate, job.schedule) if is_of_window(job) else run_key(job)
     run = flow_runs.NewRun(run_name(job), job.schedule, parameters, labels_of(job), key)
@@ -201,13 +201,13 @@ def _read_job(session: ReadingSession, job_id: int) -> Job | None:
 
 
 Binding = tuple[int, UUID, OutboxMessage]
-"""A job's id, its flow run, and the message that asked for it."""
+"""A job's id, its flow run, and the message that requested it."""
 
 
 async def _bind_all(
     context: EngineContext, bindings: Sequence[Binding]
 ) -> Sequence[BaseException | None]:
-    """Bind jobs to their flow runs in one transaction; where that fails, each in one of its own."""
+    """Bind jobs to their flow runs in one transaction; if that fails, each in a separate one."""
     try:
         await context.write(_bind, bindings)
     except CONCERNS_ALL:
@@ -226,13 +226,13 @@ def _bind(session: WritingSession, bindings: Sequence[Binding]) -> None:
 
 
 async def _cancel_run(context: EngineContext, message: OutboxMessage) -> None:
-    """Ask the flow run of a job to end; show that a cancelled job is."""
+    """Cancel the flow run of a job, or show that a cancelled job has ended."""
     job = await context.read(_read_job, message.subject_id)
     if job is None or job.flow_run_id is None:
         return
     why = job.cancel_reason or job.message or ""
     if job.state not in LIVE_JOBS and PREFECT_STATES[job.state] is PrefectState.CANCELLED:
-        # Whoever else tells this end tells the same: it counts once.
+        # Whoever else reports this end uses the same transition id: it counts once.
         run_status = RunStatus(
             state=PrefectState.CANCELLED,
             message=job.message or why,
@@ -257,9 +257,10 @@ async def _show_job(context: EngineContext, message: OutboxMessage) -> None:
 async def show_end(
     context: EngineContext, job_id: int, flow_run_id: UUID, *, force: bool = False
 ) -> bool:
-    """Show the end of a job in its flow run; what its files say is not known any more.
+    """Show the end of a job in its flow run; the contents of its result files are no longer known.
 
-    False: it is gone. `force`: whatever Prefect's rules say of what may follow which state.
+    Return False if the run is gone. `force` skips Prefect's rules about which state may follow
+    which.
     """
 
     def read(session: ReadingSession) -> RunStatus:
@@ -271,7 +272,7 @@ async def show_end(
 
 
 async def _reschedule_run(context: EngineContext, message: OutboxMessage) -> None:
-    """Reschedule the flow run of a scheduled job to when the job now says."""
+    """Reschedule the flow run of a scheduled job to the job's current start time."""
     job = await context.read(_read_job, message.subject_id)
     if job is not None and job.flow_run_id is not None and job.state == JobState.SCHEDULED:
         later = RunStatus(state=PrefectState.SCHEDULED, message="rescheduled", at=job.schedule)
@@ -284,7 +285,7 @@ async def _retire_deployment(context: EngineContext, message: OutboxMessage) -> 
 
 
 async def _delete_run(context: EngineContext, message: OutboxMessage) -> None:
-    """Delete a flow run; one that is gone does no harm."""
+    """Delete a flow run if it exists."""
     await context.prefect.delete(f"/flow_runs/{message.payload['id']}")
 
 

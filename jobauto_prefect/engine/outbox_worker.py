@@ -1,4 +1,4 @@
-"""The outbox worker: handles the messages of the outbox, which are for Prefect."""
+"""The outbox worker: delivers the messages of the outbox to Prefect."""
 
 import asyncio
 import contextlib
@@ -26,40 +26,41 @@ from jobauto_prefect.logs import log_context
 
 logger = logging.getLogger(__name__)
 
-AT_ONCE = 8  # messages handled side by side
+AT_ONCE = 8  # messages handled concurrently
 OWN_AT_ONCE = AT_ONCE + 2 * MOST_TOGETHER
-"""With those that somebody has just written and waits for: while some go to Prefect together, as
-many gather."""
+"""Including messages that were just written and are waited for: while some are sent to Prefect in a
+batch, as many gather."""
 
 REGISTRATIONS_AT_ONCE = AT_ONCE // 2
-"""The rest of them is for starts and ends, however long what is applied takes."""
+"""The other slots stay free for starts and ends, however long registrations take."""
 
 REGISTRATIONS_TAKEN = 2 * AT_ONCE
-"""So many are taken at once: looking for each one would cost as much as what it is about."""
+"""Registrations claimed at once: one query for each would cost as much as handling it."""
 
 TEMPLATES_TOGETHER = REGISTRATIONS_TAKEN // REGISTRATIONS_AT_ONCE
-"""So many run templates are applied in one slot, for the same reason."""
+"""Run templates applied in one slot, for the same reason."""
 
 
 AWAY_SECONDS = 1.0
-"""How long nothing is tried where Prefect did not answer."""
+"""How long nothing is tried after Prefect did not answer."""
 
 
 class OutboxWorker:
-    """Handles messages that are due, some at once; starts and ends first.
+    """Handles due messages, several concurrently; starts and ends first.
 
-    `wake` may be called from any thread. What fails comes again, later each time. Where Prefect
-    does not answer, one message every `AWAY_SECONDS` finds out for all of them when it is back.
+    `wake` may be called from any thread. Failed messages are retried with growing delays. While
+    Prefect does not answer, one message every `AWAY_SECONDS` probes for all of them whether it is
+    back.
     """
 
     def __init__(self, context: EngineContext, poll_seconds: float | None = None) -> None:
         """Prepare to deliver messages.
 
-        `poll_seconds`: how often to look unasked; None: only when woken.
+        `poll_seconds`: the poll interval; None: look only when woken.
         """
         self.context = context
         self.prefect_away: str | None = None
-        """Why Prefect did not take the last message; None: it did, or none was tried."""
+        """Why Prefect did not take the last message; None if it did, or none was tried."""
 
         self._poll_seconds = poll_seconds
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -67,7 +68,7 @@ class OutboxWorker:
         self._in_hand: dict[asyncio.Task[None], Priority] = {}
         self._own: deque[OutboxMessage] = deque()
         self._registrations: deque[OutboxMessage] = deque()
-        """Taken already; they wait for a slot."""
+        """Claimed registrations that wait for a slot."""
 
         self._more_may_wait = True
         self._locked = 0
@@ -75,7 +76,7 @@ class OutboxWorker:
 
     @property
     def is_running(self) -> bool:
-        """Whether messages may be left to it."""
+        """Whether the worker accepts messages."""
         return self._loop is not None
 
     def wake(self) -> None:
@@ -84,7 +85,7 @@ class OutboxWorker:
             self._loop.call_soon_threadsafe(self._look_again)
 
     def accept(self, messages: Iterable[OutboxMessage]) -> None:
-        """Carry out messages that were written as this process's own, and are committed."""
+        """Handle committed messages that were written for this process to handle."""
         if self._loop is not None:
             self._own.extend(messages)
             self._loop.call_soon_threadsafe(self._due.set)
@@ -94,7 +95,7 @@ class OutboxWorker:
         self._due.set()
 
     async def run(self) -> None:
-        """Carry messages out until cancelled."""
+        """Handle messages until cancelled."""
         self._loop = asyncio.get_running_loop()
         try:
             async with self._deliveries() as group:
@@ -106,10 +107,10 @@ class OutboxWorker:
                     except TimeoutError:
                         self._more_may_wait = True
         finally:
-            self._loop = None  # a ledger that outlives it wakes nobody
+            self._loop = None  # the ledger may outlive this worker
 
     async def handle_all(self) -> None:
-        """Carry out every message that is due now."""
+        """Handle every message that is due now."""
         async with self._deliveries() as group:
             await self._begin_due(group)
             while self._in_hand or self._locked:
@@ -118,7 +119,7 @@ class OutboxWorker:
 
     @contextlib.asynccontextmanager
     async def _deliveries(self) -> AsyncIterator[asyncio.TaskGroup]:
-        """Open the group that delivers; it ends with all in hand, and the rest goes back."""
+        """Open the task group for deliveries; at its end release unhandled registrations."""
         try:
             async with asyncio.TaskGroup() as group:
                 yield group
@@ -129,7 +130,7 @@ class OutboxWorker:
             self._registrations.clear()
 
     async def _begin_due(self, group: asyncio.TaskGroup) -> None:
-        """Begin with what is due, as far as slots are free."""
+        """Start handling due messages in free slots."""
         self._due.clear()
         self._begin_own(group)
         self._begin_registrations(group)
@@ -149,7 +150,7 @@ class OutboxWorker:
             self._more_may_wait |= len(runs) == free
 
     def _begin_own(self, group: asyncio.TaskGroup) -> None:
-        """Begin with the messages that somebody waits for."""
+        """Start handling the messages that somebody waits for."""
         while self._own and len(self._in_hand) < self._limit(OWN_AT_ONCE):
             self._begin_taken(group, [self._own.popleft()])
 
@@ -158,9 +159,9 @@ class OutboxWorker:
             self._begin_taken(group, self._next_registrations(slots))
 
     def _next_registrations(self, slots: int) -> list[OutboxMessage]:
-        """Take what goes to one of so many free slots: one message, or some that go together.
+        """Take the messages for one of the free slots: one, or several handled together.
 
-        What failed before is tried by itself: others do not fail with it.
+        A message that failed before is handled alone, so that others do not fail with it.
         """
         share = min(TEMPLATES_TOGETHER, math.ceil(len(self._registrations) / slots))
         taken = [self._registrations.popleft()]
@@ -171,7 +172,7 @@ class OutboxWorker:
         return taken
 
     def _begin_taken(self, group: asyncio.TaskGroup, messages: Sequence[OutboxMessage]) -> None:
-        """Begin with messages that were taken; what is anybody's by now is left to be taken."""
+        """Start handling claimed messages; leave those whose claim has expired."""
         now = self.context.ledger.clock()
         mine = [each for each in messages if each.taken_until and each.taken_until > now]
         self._more_may_wait |= len(mine) < len(messages)
@@ -185,7 +186,7 @@ class OutboxWorker:
 
     def _finished(self, task: asyncio.Task[None]) -> None:
         if self._in_hand.pop(task) == Priority.REGISTRATION and not self._registrations:
-            self._more_may_wait = True  # others may wait for its slot
+            self._more_may_wait = True  # others may wait for the freed slot
         self._due.set()
 
     def _slots_for_registrations(self) -> int:
@@ -194,13 +195,13 @@ class OutboxWorker:
         return min(self._limit(AT_ONCE) - len(self._in_hand), REGISTRATIONS_AT_ONCE - busy)
 
     def _limit(self, at_once: int) -> int:
-        """Return how many messages may be in hand."""
+        """Return how many messages may be handled at once."""
         if self.prefect_away is None:
             return at_once
         return int(asyncio.get_running_loop().time() >= self._away_until)
 
     async def _claim(self, most: int, registrations: int) -> Sequence[OutboxMessage]:
-        """Claim the next messages; what a thread takes that can't be stopped goes back."""
+        """Claim the next messages; release them if cancelled meanwhile."""
         taking = asyncio.ensure_future(
             asyncio.to_thread(outbox.claim_due, self.context.ledger, most, registrations)
         )
@@ -219,17 +220,17 @@ class OutboxWorker:
                 for outcome in await self._outcomes(messages):
                     await self._settle(left[0], outcome)
                     left.popleft()
-        except JobautoError as error:  # once it has been taken for too long it is anybody's
+        except JobautoError as error:  # its claim expires, and another worker takes it
             logger.warning("the outbox can't be written: %s", error)
         except Exception:
-            logger.exception("%s %s is left to later", left[0].kind, left[0].subject_id)
+            logger.exception("%s %s failed; it will be retried", left[0].kind, left[0].subject_id)
         except asyncio.CancelledError:
-            for message in left:  # this process ends; another one need not wait
+            for message in left:  # so that another process need not wait for the expiry
                 outbox.release(self.context.ledger, message)
             raise
 
     async def _outcomes(self, messages: Sequence[OutboxMessage]) -> Sequence[bool | Exception]:
-        """Handle messages; return what came of each."""
+        """Handle messages; return the outcome of each."""
         try:
             if len(messages) > 1:
                 return await handle_together(self.context, messages)
@@ -241,7 +242,7 @@ class OutboxWorker:
             return [error] * len(messages)
 
     async def _settle(self, message: OutboxMessage, outcome: bool | Exception) -> None:
-        """Complete a message, or see to it that it comes again, by what came of handling it."""
+        """Complete a message or schedule its retry, by its outcome."""
         ledger = self.context.ledger
         match outcome:
             case Locked():
@@ -252,7 +253,9 @@ class OutboxWorker:
                 self._go_on()
                 await self._refused(message, outcome)
             case JobautoError():
-                logger.warning("%s %s is put off: %s", message.kind, message.subject_id, outcome)
+                logger.warning(
+                    "retrying %s %s later: %s", message.kind, message.subject_id, outcome
+                )
                 if isinstance(outcome, PrefectUnavailable):
                     self._pause(outcome)
                 else:
@@ -276,7 +279,7 @@ class OutboxWorker:
             self._look_again()
 
     async def _refused(self, message: OutboxMessage, error: PrefectRefuses) -> None:
-        """Retry what registers or makes something until Prefect takes it; give up the rest."""
+        """Retry registrations and creations until Prefect accepts them; give up other messages."""
         logger.warning("%s %s is refused: %s", message.kind, message.subject_id, error)
         if message.priority == Priority.REGISTRATION or message.kind == OutboxKind.CREATE_RUN:
             await self._retry_later(message, storable_text(str(error)))
@@ -299,5 +302,5 @@ class OutboxWorker:
 
 
 def _goes_together(message: OutboxMessage) -> bool:
-    """Whether a message is handled with others of its kind."""
+    """Whether a message may be handled in a batch with others of its kind."""
     return message.kind == OutboxKind.APPLY_TEMPLATE and message.attempts == 0

@@ -1,4 +1,4 @@
-"""The work pool of the jobauto worker as Prefect gets it, and how its UI shows the type."""
+"""The work pool of the jobauto worker in Prefect, and how Prefect's UI shows its type."""
 
 import asyncio
 import contextlib
@@ -22,11 +22,11 @@ BASE_JOB_TEMPLATE: dict[str, Any] = {
     "job_configuration": {"env": {}},  # Prefect refuses an empty one
     "variables": {"type": "object", "properties": {}},
 }
-"""The service says what a job needs: there is nothing to set for a deployment."""
+"""The service decides what a job needs, so deployments have nothing to set."""
 
 
 async def ensure_pool(api: PrefectApi, name: str) -> bool:
-    """Create the work pool unless there is one of that name, of any type.
+    """Create the work pool unless one of that name exists, of any type.
 
     Return whether it was created.
     """
@@ -41,16 +41,16 @@ async def ensure_pool(api: PrefectApi, name: str) -> bool:
     try:
         await api.post("/work_pools/", body)
     except Conflict:
-        if await _exists(api, name):  # somebody else was quicker
+        if await _exists(api, name):  # somebody else was faster
             return False
         raise
     return True
 
 
 async def ensure_queue(api: PrefectApi, pool: str, queue: WorkQueuePlan) -> list[str]:
-    """Create a pool's work queue unless it is there, with its priority; return what was written.
+    """Create a pool's work queue if missing, and set its priority; return what was written.
 
-    The default queue, where no priority is said, is not asked for: each pool has it.
+    The default queue without a priority needs no check: each pool has it.
     """
     if queue == USUAL_QUEUE:
         return []
@@ -59,7 +59,7 @@ async def ensure_queue(api: PrefectApi, pool: str, queue: WorkQueuePlan) -> list
     try:
         present = await api.get(f"{at}/{quote(queue.name, safe='')}")
     except NotFound:
-        with contextlib.suppress(Conflict):  # somebody else was quicker
+        with contextlib.suppress(Conflict):  # somebody else was faster
             await api.post(at, {"name": queue.name, **wanted})
         return [f"work queue {queue.name} created"]
     if queue.priority in (None, present["priority"]):
@@ -69,7 +69,7 @@ async def ensure_queue(api: PrefectApi, pool: str, queue: WorkQueuePlan) -> list
 
 
 async def announce_silence(api: PrefectApi, pool: str, worker: str) -> None:
-    """Send the last heartbeat for now: Prefect takes the worker for offline a few seconds later."""
+    """Send a final heartbeat: Prefect shows the worker as offline a few seconds later."""
     body = {"name": worker, "heartbeat_interval_seconds": 1}
     await api.post(f"/work_pools/{quote(pool, safe='')}/workers/heartbeat", body)
 
@@ -84,7 +84,7 @@ async def _exists(api: PrefectApi, name: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Pool:
-    """A work pool; `workers` are its workers as Prefect shows them, None: there is no such pool.
+    """A work pool; `workers` are its workers in Prefect, None if the pool does not exist.
 
     `paused` pools start nothing.
     """
@@ -122,10 +122,10 @@ LOGO = (
 )
 
 LOGO_URL = f"data:image/svg+xml,{quote(LOGO)}"
-"""The logo itself as an address: nothing has to be fetched from anywhere."""
+"""The logo as a data URL: nothing has to be downloaded."""
 
 WORKER_TYPES = "aggregate-worker-metadata"
-"""Prefect's list of the types of work pool, by the package that brings them."""
+"""Prefect's list of work pool types, by the package that provides them."""
 
 WORKER_TYPE: dict[str, Any] = {
     POOL_TYPE: {
@@ -142,7 +142,7 @@ WORKER_TYPE: dict[str, Any] = {
 
 
 def add_worker_type() -> None:
-    """Add our type of work pool to those that the Prefect server of this process knows.
+    """Add our work pool type to those that the Prefect server in this process knows.
 
     A server takes the list from a registry on the internet and has no setting for additions, so
     the function that reads it is replaced by one that adds ours.

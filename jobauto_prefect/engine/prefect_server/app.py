@@ -1,4 +1,4 @@
-"""Prefect's server application, as uvicorn starts it for us."""
+"""Prefect's server application, started by uvicorn."""
 
 import gc
 import os
@@ -15,8 +15,8 @@ AUTHENTICATION = "PREFECT_SERVER_API_AUTH_STRING"
 
 
 def create_app() -> Callable[..., Awaitable[Any]]:
-    """Create Prefect's ASGI application, responsive on SQLite too, which knows our worker."""
-    collect_in_thread()  # first: what Prefect imports stays, and is a tenth slower with a collector
+    """Create Prefect's ASGI application, responsive on SQLite too, with our worker's type."""
+    collect_in_thread()  # first: with a collector running, Prefect's imports are a tenth slower
     from prefect.server.api.server import create_app as create
 
     add_worker_type()
@@ -25,16 +25,16 @@ def create_app() -> Callable[..., Awaitable[Any]]:
 
 
 def create_closed_app(login: str) -> Callable[..., Awaitable[Any]]:
-    """Create Prefect's application that answers only who gives this login, a name and a password.
+    """Create Prefect's application that requires this login (name:password).
 
     Raises:
-        NotReady: Prefect does not take it.
+        NotReady: Prefect's settings ignore it.
     """
     from prefect.context import refresh_global_settings_context
     from prefect.settings import get_current_settings
 
     os.environ[AUTHENTICATION] = login
-    refresh_global_settings_context()  # somebody may have imported Prefect before
+    refresh_global_settings_context()  # Prefect may have been imported before
     taken = get_current_settings().server.api.auth_string
     if taken is None or taken.get_secret_value() != login:
         raise NotReady(f"Prefect's settings do not take {AUTHENTICATION} from the environment")
@@ -42,14 +42,14 @@ def create_closed_app(login: str) -> Callable[..., Awaitable[Any]]:
 
 
 LONGEST_STATE_TEXT = 10_000
-"""Characters that are read of a state's message, and of its data as JSON."""
+"""Maximum length read of a state's message, and of its data as JSON."""
 
 
 def bound_states() -> None:
-    """Have the database cut what Prefect's server of this process reads of a state.
+    """Have the database truncate what Prefect's server in this process reads of a state.
 
-    Lists of runs repeat it for each. Prefect takes any length, and may hold states from before
-    the gateway bounded new ones. What is stored stays as it is.
+    Lists of runs repeat the state for each run. Prefect accepts any length, and may hold states
+    from before the gateway limited new ones. What is stored stays unchanged.
     """
     from prefect.server.database import orm_models
 
@@ -63,12 +63,12 @@ PAUSE_SECONDS = 1.0
 
 
 def collect_in_thread() -> None:
-    """Collect this process's garbage from now on in a thread of its own.
+    """Collect this process's garbage in a separate thread from now on.
 
     Python collects in whichever thread happens to allocate. In the event loop of Prefect's server
-    on SQLite that stops everything for up to a minute: the collector closes the cursor of a
-    statement that had failed, waits for its connection, which waits for a lock that is held by a
-    transaction whose end the event loop has to run. See docs/decisions/0005-garbage.md.
+    on SQLite that blocks everything for up to a minute: the collector closes the cursor of a failed
+    statement and waits for its connection, which waits for a lock held by a transaction that only
+    the event loop can end. See docs/decisions/0005-garbage.md.
     """
     gc.disable()
     threading.Thread(target=_collect, name="garbage collector", daemon=True).start()

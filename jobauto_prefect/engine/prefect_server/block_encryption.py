@@ -1,4 +1,4 @@
-"""Blocks that Prefect encrypted with a key of its own, before it was given ours.
+"""Blocks that Prefect encrypted with its own key, before it was given ours.
 
 Prefect keeps that key beside the blocks, in its own database; with another key in
 `PREFECT_SERVER_ENCRYPTION_KEY` it can't read them any more.
@@ -12,14 +12,14 @@ from cryptography.fernet import Fernet, InvalidToken
 logger = logging.getLogger(__name__)
 
 OWN_KEY = "ENCRYPTION_KEY"
-"""The name of its key in Prefect's table of configurations."""
+"""Name of the key in Prefect's configuration table."""
 
 
 async def reencrypt_blocks(key: str) -> int:
-    """Encrypt with `key` what Prefect encrypted with its own, and forget that; return how many.
+    """Re-encrypt with `key` what Prefect's own key encrypted, and delete that; return how many.
 
-    One transaction: it happens whole or not at all. Where neither key opens a block, it stays as
-    it is, and so does Prefect's key.
+    All in one transaction. A block that neither key decrypts stays as it is, and so does Prefect's
+    key.
     """
     from prefect.server.database import provide_database_interface
 
@@ -28,11 +28,11 @@ async def reencrypt_blocks(key: str) -> int:
     try:
         async with engine.connect() as connection:
             if not await connection.run_sync(_has_tables):
-                return 0  # Prefect has not made any yet
+                return 0  # Prefect has not created a key yet
         async with database.session_context(begin_transaction=True) as session:
             return await _take_over(database, session, Fernet(key.encode()))
     finally:
-        await engine.dispose()  # it belongs to this event loop; the server has another
+        await engine.dispose()  # bound to this event loop; the server has another
 
 
 def _has_tables(connection: Any) -> bool:
@@ -43,7 +43,7 @@ def _has_tables(connection: Any) -> bool:
 async def _take_over(database: Any, session: Any, ours: Fernet) -> int:
     from prefect.server import models
 
-    configuration: Any = models.configuration  # its decorator hides what its functions return
+    configuration: Any = models.configuration  # its decorator hides return types
     own = await configuration.read_configuration(session=session, key=OWN_KEY)
     if own is None:
         return 0

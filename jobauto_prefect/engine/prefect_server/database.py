@@ -1,4 +1,4 @@
-"""Which database Prefect's server has, as its own settings say, and its tables in an empty one."""
+"""The database of Prefect's server, by Prefect's own settings; creating its tables."""
 
 import os
 import re
@@ -18,7 +18,7 @@ def prefect_database_url(settings: Settings) -> str:
     adopt_prefect_settings(of_server=True)
     os.environ.setdefault("PREFECT_HOME", str(settings.home / "prefect"))
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # its home need not be there
+        warnings.simplefilter("ignore")  # its home need not exist
         from prefect.settings import Settings as PrefectSettings
 
         url = PrefectSettings().server.database.connection_url
@@ -27,19 +27,19 @@ def prefect_database_url(settings: Settings) -> str:
 
 
 def statement_seconds() -> float:
-    """Return how long a statement of Prefect's server may take on PostgreSQL, by default."""
+    """Return the default statement timeout of Prefect's server on PostgreSQL."""
     from prefect.settings.models.server.database import ServerDatabaseSettings
 
     return float(ServerDatabaseSettings.model_fields["timeout"].default)
 
 
 def make_prefect_tables(url: str, revision: str) -> None:
-    """Make Prefect's tables of a revision in an empty database, by Prefect's own migrations.
+    """Create Prefect's tables of a revision in an empty database, by Prefect's own migrations.
 
-    They run in a process of their own: Prefect reads its settings once.
+    They run in a child process, because Prefect reads its settings only once.
 
     Raises:
-        NotReady: this version of Prefect has no such revision, or it failed.
+        NotReady: this version of Prefect has no such revision, or the migration failed.
     """
     if not re.fullmatch("[0-9a-f]{12}", revision):
         raise NotReady(

@@ -1,4 +1,4 @@
-"""Prefect's own server as a child process: how it is started and when it is ready."""
+"""Prefect's own server as a child process: starting it and waiting until it is ready."""
 
 import asyncio
 import contextlib
@@ -20,7 +20,7 @@ QUIET: Mapping[str, str] = {
     "PREFECT_SERVER_LOGGING_LEVEL": "WARNING",
     "PREFECT_CLI_PROMPT": "false",
     "DO_NOT_TRACK": "1",
-    # Logs and artifacts of runs that are gone go too.
+    # Logs and artifacts of deleted runs are deleted, too.
     "PREFECT_SERVER_SERVICES_DB_VACUUM_ENABLED": "events,orphans",
 }
 """Defaults of the Prefect server that is started here; the environment overrides them."""
@@ -29,7 +29,7 @@ QUIET: Mapping[str, str] = {
 def prefect_command(
     settings: Settings, inherited: Mapping[str, str] = os.environ
 ) -> tuple[list[str], dict[str, str]]:
-    """Return argument vector and environment of a Prefect server that is open to everybody.
+    """Return argument vector and environment of a Prefect server without authentication.
 
     For tests and measurements; `jobauto prefect start` runs one behind the gateway.
     """
@@ -42,17 +42,17 @@ def prefect_command(
 def prefect_environment(settings: Settings, inherited: Mapping[str, str]) -> dict[str, str]:
     """Return the environment of a Prefect server with its UI and services.
 
-    Its files are in the folder `prefect` of the home. What the inherited environment says about
-    `PREFECT_*` wins, the addresses excepted: those are the settings'.
+    Its files are in the folder `prefect` of the home. Inherited `PREFECT_*` variables win, except
+    for the addresses, which come from the settings.
     """
     home = settings.home / "prefect"
-    make_folder(home)  # Prefect makes no parent folders
+    make_folder(home)  # Prefect creates no parent folders
     environment = {"PREFECT_HOME": str(home), **QUIET, **inherited}
     return environment | {
         "PREFECT_SERVER_API_HOST": settings.api_host,
         "PREFECT_SERVER_API_PORT": str(settings.prefect_port),
         "PREFECT_API_URL": settings.prefect_api_url,
-        # One server, one process: it need not keep its application object for a second one.
+        # One server, one process: no need to keep its application object for a second one.
         "PREFECT__SERVER_FINAL": "1",
     }
 
@@ -61,11 +61,11 @@ BLOCK_KEY = "PREFECT_SERVER_ENCRYPTION_KEY"
 READ_DIRECTLY = frozenset(
     {"PREFECT_PROFILE", BLOCK_KEY, "PREFECT_FLOW_RUN_EXECUTE_SIGTERM_BEHAVIOR"}
 )
-"""What Prefect reads of its environment beside its settings."""
+"""What Prefect reads from its environment besides its settings."""
 
 
 def prefect_names() -> frozenset[str]:
-    """Return the names of all that Prefect reads of its environment."""
+    """Return the names of all environment variables that Prefect reads."""
     from prefect.settings import Settings as PrefectSettings
     from prefect.settings.legacy import _get_settings_fields
 
@@ -79,7 +79,7 @@ async def wait_ready(api_url: str, timeout_seconds: float = 60) -> None:
     Raises:
         PrefectUnavailable: after `timeout_seconds`.
     """
-    # Whether its certificate is for this address is nothing to its being ready.
+    # Whether its certificate matches this address does not matter here.
     async with httpx.AsyncClient(timeout=2, verify=False) as client:  # noqa: S501
         try:
             async with asyncio.timeout(timeout_seconds):

@@ -1,1 +1,1 @@
-"""What runs beside the facade: windows, outbox, reconciler, events, retention."""
+"""The services beside the facade: windows, outbox, reconciler, events, retention."""

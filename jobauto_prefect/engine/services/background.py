@@ -61,13 +61,13 @@ PRUNING_ROUND_SECONDS = 20.0
 SEAL_SECONDS = 7.0
 SEAL_LOOKS = 10
 SEAL_LOOK_SECONDS = 0.2
-"""An entry is in a seal within 10 seconds of its commit."""
+"""These make sure that an entry is in a seal within 10 seconds of its commit."""
 
 SIGN_SECONDS = 15.0
 TALLY_SECONDS = 60.0
 REAPS_PER_LEASE = 10
 REAPS_PER_LEASE_IDLE = 3
-"""While nothing is leased; a lease granted between two looks has not run out by the next."""
+"""While there are no leases: one granted between two looks has not expired by the next."""
 
 LOOKOUT_SECONDS = 10.0
 WATCH_SECONDS = 15.0
@@ -82,7 +82,8 @@ async def run_services(
 ) -> None:
     """Run all services until cancelled; each is safe to run twice at once.
 
-    `timetable` says when there is something to do; it is run here. `loops` are told what turns.
+    `timetable` says when there is something to do; it is run here. `loops` track the services'
+    loops.
     """
     loops = loops or Loops()
     timetable = timetable or timetable_of(ledger, settings)
@@ -132,7 +133,7 @@ async def run_services(
 
 
 async def _seal(sealer: Sealer) -> None:
-    """Seal what is in the audit trail; entries of transactions that go on are left for later."""
+    """Seal the audit entries; those of open transactions are left for later."""
     for _ in range(SEAL_LOOKS):
         if await asyncio.to_thread(sealer.seal):
             return
@@ -140,7 +141,7 @@ async def _seal(sealer: Sealer) -> None:
 
 
 async def _prune(pruner: Pruner, loop: Loop) -> None:
-    """Delete what retention lets go, once those who wait for the services have been served."""
+    """Delete expired data; wait first, so that more urgent work is done before."""
     wait = FIRST_PRUNING_SECONDS
 
     async def sweep() -> None:
@@ -149,7 +150,7 @@ async def _prune(pruner: Pruner, loop: Loop) -> None:
         tally = await pruner.prune(PRUNING_ROUND_SECONDS)
         gone = Counter(kind for kind, _ in tally.counts.elements())
         if gone:
-            logger.info("kept no longer: %s", ", ".join(f"{n} {kind}" for kind, n in gone.items()))
+            logger.info("pruned %s", ", ".join(f"{n} {kind}" for kind, n in gone.items()))
         if not tally.is_complete:
             wait = 0.0
 
@@ -166,7 +167,7 @@ def _delete_expired(session: WritingSession) -> None:
 
 
 def as_thread_call(work: Callable[[], None]) -> Callable[[], Awaitable[None]]:
-    """Wrap blocking work so that it runs in a thread."""
+    """Wrap blocking work to run in a thread."""
     return lambda: asyncio.to_thread(work)
 
 
@@ -182,7 +183,7 @@ def as_coroutine(work: Callable[[], None]) -> Callable[[], Awaitable[None]]:
 async def _run_when_wanted(
     wanted: asyncio.Event, work: Callable[[], Awaitable[None]], loop: Loop
 ) -> None:
-    """Run `work` each time `wanted` is set; log errors and go on."""
+    """Run `work` each time `wanted` is set; log errors and continue."""
     while True:
         await wanted.wait()
         wanted.clear()
@@ -190,7 +191,7 @@ async def _run_when_wanted(
 
 
 async def _run_every(seconds: float, work: Callable[[], Awaitable[None]], loop: Loop) -> None:
-    """Run `work` every `seconds`; log errors and go on."""
+    """Run `work` every `seconds`; log errors and continue."""
     while True:
         await _run_once(work, loop)
         await asyncio.sleep(seconds)
@@ -203,15 +204,15 @@ async def _run_once(work: Callable[[], Awaitable[None]], loop: Loop) -> None:
     except JobautoError as error:
         logger.warning("%s", error)
     except Exception:
-        logger.exception("a service failed; it goes on")
+        logger.exception("a service failed; it will be retried")
 
 
 class Reaper:
-    """Finds the jobs whose worker has given no sign of life for one lease.
+    """Finds the jobs whose worker has not renewed its lease in time.
 
-    Lease time counts only while the claims API answers: a worker that can't reach it is not
-    silent by its own fault. After an outage of the facade, of the database or of this process
-    every job has one full lease again.
+    Lease time counts only while the claims API answers: a worker that can't reach it is not at
+    fault. After an outage of the facade, of the database or of this process every job gets one full
+    lease.
     """
 
     def __init__(self, ledger: Ledger, settings: Settings, facade: httpx.AsyncClient) -> None:
@@ -224,7 +225,7 @@ class Reaper:
         self._are_leases_held = True
 
     async def reap(self) -> None:
-        """Mark jobs lost whose lease has run out; while none is held, look less often."""
+        """Mark jobs lost whose lease has expired; look less often while there are no leases."""
         now = self._ledger.clock()
         idle = now - self._looked_at if self._looked_at is not None else None
         pause = self._lease / REAPS_PER_LEASE_IDLE
@@ -274,7 +275,7 @@ class Reaper:
         with contextlib.suppress(Conflict), self._ledger.writing(SERVICE) as session:
             held = session.get(Lease, lease.job_id)
             if held is None or held.renewed_at >= instant:
-                return  # it was renewed, or its job ended, since we looked
+                return  # the lease was renewed, or the job ended, meanwhile
             job = job_with_context(session, lease.job_id)
             mark_lost(session, job, report, self._settings)
             enqueue(session, OutboxKind.SHOW_JOB, job.id)

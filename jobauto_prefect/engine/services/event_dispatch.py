@@ -1,6 +1,6 @@
-"""Event dispatch: starts what event rules owe where Prefect's automations have not.
+"""Event dispatch: starts jobs for event rules whose Prefect automation has not.
 
-An automation's run that waits for a worker is looked for first, so that a rule has one run.
+It first looks for a run of the automation that waits for a worker, so that a rule gets one run.
 """
 
 from collections.abc import Mapping, Sequence
@@ -19,10 +19,10 @@ from jobauto_prefect.ledger.states import DeliveryState
 from jobauto_prefect.ledger.store import ReadingSession
 
 CLOCKS_APART = timedelta(seconds=60)
-"""By so much Prefect's clock may be behind the ledger's."""
+"""How far Prefect's clock may be behind the ledger's."""
 
 LOOK_AGAIN = timedelta(seconds=60)
-"""How often to ask whether a run that waits for a worker is still there."""
+"""How often to check whether a run that waits for a worker still exists."""
 
 WAITING = ["SCHEDULED", "PENDING", "RUNNING", "PAUSED"]
 
@@ -32,7 +32,7 @@ Key = tuple[int, int]
 
 @dataclass(frozen=True, slots=True)
 class DueDelivery:
-    """A delivery to be started; `deployment_id` is its target's, `flow_run_id` a run seen."""
+    """A delivery to start; `deployment_id` is its target's, `flow_run_id` that of a known run."""
 
     key: Key
     happened_at: datetime
@@ -44,7 +44,7 @@ async def dispatch_all(context: EngineContext) -> None:
     """Start all due deliveries, a batch at a time.
 
     Raises:
-        PrefectUnavailable: Prefect does not answer, so nobody knows which runs it has.
+        PrefectUnavailable: Prefect does not answer, so its runs are unknown.
     """
     while await dispatch_batch(context) == deliveries.BATCH:
         pass
@@ -54,7 +54,7 @@ async def dispatch_batch(context: EngineContext) -> int:
     """Start a batch of due deliveries, the most urgent first; return how many there were.
 
     Raises:
-        PrefectUnavailable: Prefect does not answer, so nobody knows which runs it has.
+        PrefectUnavailable: Prefect does not answer, so its runs are unknown.
     """
     due = await context.read(_due, context.ledger.clock())
     if not due:
@@ -85,9 +85,9 @@ def _due(session: ReadingSession, now: datetime) -> list[DueDelivery]:
 
 
 async def _waiting_runs(context: EngineContext, due: Sequence[DueDelivery]) -> dict[Key, UUID]:
-    """Find the waiting runs that an automation made for one of these.
+    """Find the waiting runs that automations made for these deliveries.
 
-    A run from before its event is another ledger's, which counted as this one does.
+    A run older than its event belongs to another ledger with the same event numbers.
     """
     happened = {delivery.key: delivery.happened_at - CLOCKS_APART for delivery in due}
     deployments = sorted(
@@ -118,7 +118,7 @@ def _key(run: Mapping[str, Any]) -> Key | None:
 
 
 async def _ended_runs(context: EngineContext, due: Sequence[DueDelivery]) -> dict[Key, str]:
-    """Find the runs seen waiting before that ended without a job, with their state."""
+    """Find the formerly waiting runs that ended without a job, with their state."""
     seen = {delivery.flow_run_id: delivery.key for delivery in due if delivery.flow_run_id}
     endings: dict[Key, str] = {}
     ids = [str(flow_run_id) for flow_run_id in seen]

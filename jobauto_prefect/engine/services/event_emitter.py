@@ -1,7 +1,7 @@
-"""Event emitter: sends the events of the ledger to Prefect, in their order, each once.
+"""Event emitter: sends the events of the ledger to Prefect, in order, each once.
 
-An event that got lost on the way is sent again with the same id, which Prefect counts
-once. What Prefect then loses is found by `engine/services/event_dispatch.py`.
+An event that got lost on the way is sent again with the same id, which Prefect counts once. If
+Prefect loses it afterwards, `engine/services/event_dispatch.py` takes over.
 """
 
 import asyncio
@@ -35,23 +35,23 @@ PATIENCE = timedelta(seconds=15)
 """How long Prefect's automations have to make a run before we look for it."""
 
 TOGETHER_SECONDS = 0.3
-"""So long after an emission the next one waits: in a burst each end would be one of its own, with
-two transactions here and a request to Prefect."""
+"""Minimum pause between emissions. Without it each end of a burst would be an emission of its own,
+with two transactions here and a request to Prefect."""
 
 FAILED_SECONDS = 1.0
-"""The same where Prefect failed on an event."""
+"""The same after Prefect failed on an event."""
 
 FAILURE = "failure"
 Body = dict[str, Any]
 Emission = tuple[Unemitted, list[Body]]
-"""An event of the ledger, and what Prefect is told of it."""
+"""An event of the ledger, and the Prefect events made from it."""
 
 EXTERNAL_IDS_SHOWN = 300  # characters
-MOST_FAILURES = 10  # of Prefect on one event, until it will not hear of it
+MOST_FAILURES = 10  # of Prefect on one event, until it is given up
 
 
 class EventEmitter:
-    """Emits pending events; only one of all processes at a time, or the order would be lost."""
+    """Emits pending events; only one process at a time, to keep their order."""
 
     def __init__(self, ledger: Ledger, prefect: PrefectApi) -> None:
         self._ledger = ledger
@@ -60,10 +60,10 @@ class EventEmitter:
         self._failures: Counter[int] = Counter()
 
     async def emit_all(self) -> None:
-        """Emit what is pending: the first at once, those that follow it closely together.
+        """Emit pending events: the first at once, those that closely follow it in a batch.
 
         Raises:
-            PrefectUnavailable: Prefect does not answer; what it did not get is sent again.
+            PrefectUnavailable: Prefect does not answer; unsent events are sent again.
         """
         is_more = True
         while is_more:
@@ -85,7 +85,7 @@ class EventEmitter:
             locks.release(session, *self._lock)
 
     def _next_batch(self) -> tuple[list[Emission], bool]:
-        """Return the next batch, and whether more are left; the lock is held if there is one."""
+        """Return the next batch (holding the lock if it has any) and whether more are left."""
         emissions: list[Emission] = []
         with self._ledger.writing(SERVICE) as session:
             if not locks.acquire(session, *self._lock, LOCK_DURATION):
@@ -101,7 +101,7 @@ class EventEmitter:
             return emissions, len(events) == event_store.EMITTED_AT_ONCE
 
     def _record_answers(self, batch: Sequence[Emission], answers: Mapping[int, str | None]) -> None:
-        """Note the answers, and release the lock."""
+        """Store the answers, and release the lock."""
         with self._ledger.writing(SERVICE) as session:
             lock: locks.HeldLock | None = self._lock
             for error in set(answers.values()):
@@ -113,9 +113,9 @@ class EventEmitter:
                 locks.release(session, *lock)
 
     async def _emit(self, batch: Sequence[Emission]) -> Mapping[int, str | None]:
-        """Send a batch; return event -> why Prefect refuses it, None: it was accepted.
+        """Send a batch; return why Prefect refused each event, None if it accepted it.
 
-        One on which Prefect fails is left out, to be sent again, until it has failed too often.
+        An event on which Prefect fails is omitted, to be sent again, until it has failed too often.
         """
         try:
             await self._prefect.post("/events", [body for _, bodies in batch for body in bodies])
@@ -134,9 +134,9 @@ class EventEmitter:
         return {unemitted.event.id: None for unemitted, _ in batch}
 
     def _bodies(self, unemitted: Unemitted) -> list[Body]:
-        """Build the Prefect events of an event; each has an id that stays the same."""
+        """Build the Prefect events of an event; each has a stable id."""
         event = unemitted.event
-        # A ledger begun anew counts from 1 again: its key tells its events from former ones.
+        # A new ledger counts from 1 again: its key distinguishes its events from former ones.
         name = f"{self._ledger.box.fingerprint} {event.id} {event.created_at.isoformat()}"
         change = event.kind == EventKind.CHANGE
         bodies = [_change(unemitted)] if change else _ends(unemitted)
@@ -148,7 +148,7 @@ class EventEmitter:
 
 
 def _ends(unemitted: Unemitted) -> list[Body]:
-    """Return the end itself and, where the job did what it should, what its application emits."""
+    """Return the end itself and, if the job succeeded, the events its application emits."""
     end = _end(unemitted)
     if unemitted.event.operation == FAILURE:
         return [end]

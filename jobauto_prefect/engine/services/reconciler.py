@@ -1,6 +1,6 @@
-"""The reconciler: mends what differs between Prefect and the ledger after a process died.
+"""The reconciler: repairs differences between Prefect and the ledger after a process died.
 
-Beside it, runs that Prefect takes for Running and that no worker has claimed come to their end.
+It also ends runs that Prefect shows as Running and that no worker has claimed.
 """
 
 import asyncio
@@ -40,30 +40,30 @@ from jobauto_prefect.runtime.protocol import PrefectState
 logger = logging.getLogger(__name__)
 
 DOUBTED = timedelta(seconds=60)
-"""Before an outage of Prefect; what it was told so shortly before may have gone with its machine:
-the kernel writes what is dirty within 30 s."""
+"""Before an outage of Prefect: states set this shortly before may be lost with its machine, as the
+kernel writes dirty pages within 30 s."""
 
 NO_RUN = UUID(int=0)
 
 WAITING_STATES = ("SCHEDULED", "PENDING", "RUNNING", "PAUSED", "CANCELLING")
-"""Of a flow run whose job may still be claimed."""
+"""State types of a flow run whose job may still be claimed."""
 
 
 class Reconciler:
-    """Several may run at once: an end is looked at by one of them."""
+    """Safe to run in several processes: each end is handled by one of them."""
 
     def __init__(self, context: EngineContext) -> None:
         self._context = context
         self._answered_at: datetime | None = None
-        self._was_away = True  # or this process was: nobody knows
+        self._was_away = True  # or this process was away: unknown
 
     async def reconcile(self) -> None:
         """Compare once.
 
-        Ends that are not confirmed yet are looked at, after an outage all since shortly before it;
-        what Prefect shows otherwise it is told. Jobs that wait for a run somebody cancelled in
-        Prefect are cancelled; a window whose run was deleted gets another one; a run that ended
-        before its claim is a lost attempt.
+        It checks ends that are not confirmed yet, after an outage all since shortly before it, and
+        corrects Prefect where it shows a different state. A job whose waiting run was cancelled in
+        Prefect is cancelled; a window whose run was deleted gets a new one; a run that ended before
+        its claim counts as a lost attempt.
 
         Raises:
             PrefectUnavailable: Prefect does not answer.
@@ -71,7 +71,7 @@ class Reconciler:
         now = self._context.ledger.clock()
         try:
             await self._context.prefect.get("/health")
-            with apart("what the work pools are"):
+            with apart("the state of the work pools"):
                 await self._keep(await pool_status(self._context.prefect))
         except PrefectUnavailable as error:
             self._was_away = True
@@ -88,14 +88,14 @@ class Reconciler:
             await self._context.write(store_status, status)
 
     async def _doubt(self) -> None:
-        """Have the ends since shortly before the outage looked at again."""
+        """Require confirmation of the ends since shortly before the outage again."""
         since = self._answered_at or await self._context.read(confirmations.last_end)
         if since is not None:
             await self._context.write(confirmations.require_confirmation_since, since - DOUBTED)
 
 
 async def confirm_ends(context: EngineContext) -> None:
-    """Look at the ends that are due, 200 with one question."""
+    """Check the ends that are due, 200 per query."""
     while ends := await asyncio.to_thread(confirmations.claim_due, context.ledger, PAGE_SIZE):
         runs = [end.flow_run_id for end in ends if end.flow_run_id]
         present = await read_runs(context.prefect, runs)
@@ -103,7 +103,7 @@ async def confirm_ends(context: EngineContext) -> None:
         for end in ends:
             status = present.get(run := end.flow_run_id or NO_RUN)
             if run in present and status is None:
-                continue  # Prefect can't read it; it is looked at again
+                continue  # Prefect can't read it; check it again later
             with apart(f"the end of job {end.job_id}"):
                 confirmed += [end] if await _is_settled(context, end, status) else []
         if confirmed:
@@ -111,7 +111,7 @@ async def confirm_ends(context: EngineContext) -> None:
 
 
 async def _is_settled(context: EngineContext, end: End, status: PrefectRun | None) -> bool:
-    """Show Prefect an end it does not show yet; return whether it is settled. None: no run."""
+    """Correct Prefect if it does not show an end; return whether it is settled. None: no run."""
     if status is None:
         return True
     if judge(end, status.state, status.run_count) is Verdict.DIFFERS:
@@ -121,24 +121,24 @@ async def _is_settled(context: EngineContext, end: End, status: PrefectRun | Non
 
 
 async def _correct_appearance(context: EngineContext, end: End, status: PrefectRun) -> None:
-    """Correct the look of a run to its newest job's end, whose worker may have died before."""
+    """Correct a run's appearance to its newest job's end; the job's worker may have died before."""
     looks = status.appearance.ended(with_warning=end.state == JobState.WARNING)
     if looks == status.appearance or not is_shown(end, status.state):
         return
     try:
         await change_appearance(context.prefect, end.flow_run_id or NO_RUN, looks)
     except (Conflict, PrefectRefuses) as error:
-        logger.warning("flow run %s looks wrong: %s", end.flow_run_id, error)
+        logger.warning("can't correct the look of flow run %s: %s", end.flow_run_id, error)
 
 
 async def _is_given_up(context: EngineContext, end: End, status: PrefectRun) -> bool:
-    """Tell Prefect the end; return whether that is of no use. Else it is looked at once more."""
+    """Show Prefect the end; return whether retrying is pointless. If not, it is checked again."""
     if end.flow_run_id is None:
         return True
     if end.looks >= MOST_LOOKS:
         await _note(context, end.job_id, f"Prefect keeps its flow run {status.state.lower()}")
         return True
-    logger.info("flow run %s shows the end of job %s", end.flow_run_id, end.job_id)
+    logger.info("showing the end of job %s in flow run %s", end.job_id, end.flow_run_id)
     force = must_be_forced(end, status.state)
     try:
         return not await show_end(context, end.job_id, end.flow_run_id, force=force)
@@ -153,7 +153,7 @@ async def _note(context: EngineContext, job_id: int, text: str) -> None:
 
 
 async def settle_waiting(context: EngineContext) -> None:
-    """Settle jobs that are due and whose run does not wait any more."""
+    """Settle due jobs whose run no longer waits."""
     waiting = await context.read(waiting_since, context.ledger.clock() - SETTLED_FOR)
     states = await read_states(context.prefect, waiting)
     for flow_run_id, job_id in waiting.items():
@@ -165,13 +165,13 @@ async def settle_waiting(context: EngineContext) -> None:
 
 
 def _settle_job(session: WritingSession, job_id: int, state: str | None) -> None:
-    """Settle a scheduled job whose flow run is over, or gone (None), and nobody claimed it."""
+    """Settle an unclaimed scheduled job whose flow run has ended or is gone (None)."""
     job = job_with_context(session, job_id)
     attempts.lock_job(session, job)
     if job.state != JobState.SCHEDULED:
         return
     if state is None and job.task_id is not None:
-        job.flow_run_id = None  # the window is owed all the same
+        job.flow_run_id = None  # the window still needs a run
         enqueue(session, OutboxKind.CREATE_RUN, job.id)
     elif state in (None, "CANCELLED"):
         cancel(session, job, f"its flow run is {(state or 'deleted').lower()}")
@@ -185,7 +185,7 @@ def _sets(status: PrefectStatus) -> tuple[str | None, set[str], set[str]]:
 
 
 async def pool_status(api: PrefectApi) -> PrefectStatus:
-    """Return which work pools are paused, and which are served by other kinds of worker.
+    """Return which work pools are paused, and which are served by other types of worker.
 
     Raises:
         PrefectUnavailable: Prefect does not answer.
@@ -199,16 +199,16 @@ async def pool_status(api: PrefectApi) -> PrefectStatus:
 
 
 CLAIM_WITHIN = timedelta(seconds=60)
-"""A compiled flow claims as its first act after Running, the jobauto worker before it."""
+"""A compiled flow claims right after Running, the jobauto worker before it."""
 
 UNCLAIMED = "no worker has claimed this run in its first minute; start another one"
 
 
 class UnclaimedRuns:
-    """Sets Crashed the runs of this ledger that are Running and have no job.
+    """Sets runs of this ledger to Crashed that are Running without a job.
 
-    Each takes a place of its work pool for nothing. Time counts only while claims are answered:
-    `is_answering` says whether they are.
+    Each occupies a slot of its work pool. Time counts only while claims are answered, as
+    `is_answering` says.
     """
 
     def __init__(self, context: EngineContext, is_answering: Callable[[], Awaitable[bool]]) -> None:
@@ -217,7 +217,7 @@ class UnclaimedRuns:
         self._seen_since: dict[UUID, datetime] = {}
 
     async def look(self) -> None:
-        """Look once for runs that run without a job, and give those that stay so the state Crashed.
+        """Look once for running runs without a job, and set those that stay without one to Crashed.
 
         Raises:
             PrefectUnavailable: Prefect does not answer.
@@ -229,7 +229,7 @@ class UnclaimedRuns:
         now = self._context.ledger.clock()
         self._seen_since = {run: self._seen_since.get(run, now) for run in unclaimed}
         due = {run for run, since in self._seen_since.items() if now - since >= CLAIM_WITHIN}
-        # Who claims just now has a job by the second look.
+        # A run that is being claimed right now has a job by the second look.
         for flow_run_id in due & await self._unclaimed() if due else ():
             with apart(f"flow run {flow_run_id}"), contextlib.suppress(NotFound):
                 answer = await propose(
@@ -252,7 +252,7 @@ class UnclaimedRuns:
         return await self._context.read(without_job)
 
     async def _running(self) -> dict[UUID, UUID]:
-        """Return flow run -> its deployment, of the runs that Prefect takes for running."""
+        """Return the deployment of each run that is Running in Prefect."""
         query = {"flow_runs": {"state": {"type": {"any_": ["RUNNING"]}}}, "sort": "ID_DESC"}
         return {
             UUID(run["id"]): UUID(run["deployment_id"])

@@ -1,6 +1,6 @@
-"""Retention: deletes what is kept no longer, in small batches, so that no request feels it.
+"""Retention: deletes expired data, in small batches, so that no request is slowed down.
 
-What Prefect has of a job goes before the job: who dies in between begins with it again.
+Prefect's data of a job is deleted before the job: after a crash in between it is tried again.
 """
 
 import asyncio
@@ -19,10 +19,10 @@ from jobauto_prefect.jobs.retention import KeptRuns, Kind, Step, kept_runs, step
 from jobauto_prefect.ledger.jobs.retention import Ended, runs_only_of
 
 BATCH = 200
-"""Records of one transaction."""
+"""Records per transaction."""
 
 RUNS_AT_ONCE = 50
-"""Prefect deletes no more in one call."""
+"""The most Prefect deletes in one call."""
 
 DEPLOYMENTS_AT_ONCE = 100
 SHORTEST_PAUSE = 0.02  # seconds
@@ -31,9 +31,9 @@ OVER = ("COMPLETED", "FAILED", "CRASHED", "CANCELLED")
 
 @dataclass(slots=True)
 class Tally:
-    """What went, or would: how many by kind and company (None: of no company, or of all).
+    """What was or would be deleted: counts by kind and company (None: of no company, or of all).
 
-    `is_complete`: nothing more is to go.
+    `is_complete`: nothing is left to delete.
     """
 
     counts: Counter[tuple[Kind, int | None]] = field(default_factory=Counter)
@@ -41,15 +41,15 @@ class Tally:
 
 
 class Pruner:
-    """Deletes what is kept no longer; two at once do no harm."""
+    """Deletes expired data; safe to run twice at once."""
 
     def __init__(self, context: EngineContext) -> None:
         self._context = context
         self._walked: dict[tuple[object, ...], Ended] = {}
-        """Up to where nothing is left, by the scope of a step: an hour's sweep reads an hour."""
+        """Up to where nothing is left, by a step's scope: an hourly run only reads an hour."""
 
     async def prune(self, seconds: float | None = None) -> Tally:
-        """Delete it; after `seconds` the rest is left for later, None: all goes.
+        """Delete expired data; stop after `seconds` (None: no limit) and leave the rest for later.
 
         Raises:
             PrefectUnavailable: jobs and flow runs wait until Prefect answers.
@@ -85,17 +85,17 @@ class Pruner:
             if until is not None and time.monotonic() > until:
                 tally.is_complete = False
                 return
-            # As long for others as for this.
+            # Pause as long as the work took, to leave room for others.
             await asyncio.sleep(max(SHORTEST_PAUSE, time.monotonic() - began))
 
     async def preview(self) -> Tally:
-        """Count what would go.
+        """Count what would be deleted.
 
         Raises:
-            PrefectUnavailable: it can't be asked for its flow runs.
+            PrefectUnavailable: its flow runs can't be counted.
         """
         tally = Tally()
-        seen: set[tuple[Kind, int]] = set()  # a job may be too old and one too many
+        seen: set[tuple[Kind, int]] = set()  # a job may exceed both the age and the number
         for step in await self._steps():
             async for batch in self._batches(step):
                 new = [row for row in batch if (step.kind, row.id) not in seen]
@@ -133,7 +133,7 @@ class Pruner:
             await asyncio.sleep(SHORTEST_PAUSE)
 
     async def _prune_runs(self, until: float | None) -> int:
-        """Delete flow runs that ended long ago, those without a job included; return how many."""
+        """Delete flow runs that ended long ago, including those without a job; return how many."""
         gone = 0
         now = self._context.ledger.clock()
         for kept in await self._context.read(kept_runs, self._context.settings):
@@ -148,9 +148,9 @@ class Pruner:
         return gone
 
     async def _delete_next_runs(self, wanted: Mapping[str, Any], stay: list[str]) -> int:
-        """Delete some flow runs but those that `stay`, to which is added what can't be deleted.
+        """Delete some flow runs except those in `stay`; add to `stay` what can't be deleted.
 
-        0: nothing is left, or Prefect deletes none of them.
+        Return 0 if nothing is left, or Prefect deletes none of them.
         """
         following = {**wanted, "id": {"not_any_": stay}}
         try:
@@ -174,7 +174,7 @@ class Pruner:
 
 
 def _filters(kept: KeptRuns, now: datetime) -> list[dict[str, Any]]:
-    """Return filters of Prefect's for the flow runs that are kept no longer."""
+    """Return Prefect filters for the expired flow runs."""
     before = (now - timedelta(days=kept.days)).isoformat()
     deployments = [str(deployment) for deployment in kept.deployments]
     return [

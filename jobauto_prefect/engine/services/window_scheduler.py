@@ -1,4 +1,4 @@
-"""The window scheduler: each window gets its task, and each task comes to its end."""
+"""The window scheduler: opens a task for each window, and brings each task to its end."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -24,19 +24,19 @@ from jobauto_prefect.ledger.store import Ledger
 
 BATCH = 500  # templates, or tasks, in one transaction
 GRACE = timedelta(seconds=10)
-"""How long Prefect's own scheduler and workers have for a window before we look for runs."""
+"""How long Prefect's own scheduler and workers have for a window before we look for its run."""
 
 SECOND = timedelta(seconds=1)
 DEFERRED = timedelta(seconds=60)
-"""When to look again at a run template whose windows could not be opened."""
+"""When to retry a run template whose windows could not be opened."""
 
 Item = TypeVar("Item", RunTemplate, Task)
 
 
 class WindowScheduler:
-    """Goes by the ledger alone; `wake` is called where there is something to tell Prefect.
+    """Uses the ledger alone; calls `wake` when there is a message for Prefect.
 
-    Several may run at once: what one has in hand the others leave to it.
+    Several may run at once: each skips what another one has locked.
     """
 
     def __init__(self, ledger: Ledger, wake: Callable[[], None] = lambda: None) -> None:
@@ -51,7 +51,7 @@ class WindowScheduler:
         if due is not None and due <= now:
             self.open_due()
         with self._ledger.reading() as session:
-            more = windows.has_other_work(session, now)  # what opened may wait for its turn
+            more = windows.has_other_work(session, now)  # including tasks that were just opened
         if more:
             self.settle_due()
 
@@ -61,7 +61,7 @@ class WindowScheduler:
         self._wake()
 
     def settle_due(self) -> None:
-        """Start catch-up attempts, close tasks that came too late, and give up silent jobs."""
+        """Start catch-up attempts, close overdue tasks, and give up silent jobs."""
         for work in (self._catch_up, self._let_lapse, self._give_up):
             work()
         self._wake()
@@ -97,8 +97,8 @@ class WindowScheduler:
         work: Callable[[WritingSession, Sequence[Item]], object],
         put_aside: Callable[[int], None] = lambda _id: None,
     ) -> None:
-        """Work on what is locked together; where that fails, on each by itself."""
-        with apart("a batch of windows, each of which is tried by itself"):
+        """Process a locked batch together; if that fails, each item alone."""
+        with apart("a batch of windows, now handled one by one,"):
             with self._ledger.writing(SERVICE) as session:
                 work(session, lock(session))
             return
@@ -112,7 +112,7 @@ class WindowScheduler:
                 work(session, [each for each in lock(session) if each.id == number])
 
     def _defer(self, template_id: int) -> None:
-        """Look at the windows of a run template later; they stay as they are."""
+        """Postpone the windows of a run template; they stay as they are."""
         with self._ledger.writing(SERVICE) as session:
             windows.defer(session, template_id, self._ledger.clock() + DEFERRED)
 
@@ -125,13 +125,13 @@ class WindowScheduler:
 
 
 class MissingRunMonitor:
-    """Finds the flow runs of windows that came due, where Prefect's scheduler made none."""
+    """Finds flow runs for due windows, and creates those Prefect's scheduler has not made."""
 
     def __init__(self, context: EngineContext) -> None:
         self._context = context
 
     async def look(self) -> None:
-        """Give attempts that wait for a flow run that of Prefect's scheduler, or a new one.
+        """Bind waiting attempts to the flow runs of Prefect's scheduler, or create new ones.
 
         Raises:
             PrefectUnavailable: Prefect does not answer.
@@ -146,7 +146,7 @@ class MissingRunMonitor:
         await asyncio.to_thread(self._bind, waiting, runs)
 
     async def _scheduled_runs(self, waiting: Sequence[Job]) -> dict[tuple[UUID, datetime], UUID]:
-        """Return deployment and due time -> flow run that waits."""
+        """Return the waiting flow run of each deployment and due time."""
         deployments = {str(job.runtemplate.deployment_id) for job in waiting}
         if not waiting:
             return {}

@@ -1,1 +1,1 @@
-"""Prefect's objects as the records say: applied, compared, restored where somebody changed them."""
+"""Prefect's objects, kept as the records say: applied, compared, restored if changed there."""

@@ -1,9 +1,9 @@
-"""The flow of an application: there from its import on, gone with it or with its last run.
+"""The flow of an application: created at import, deleted with it or with its last run.
 
-Its name is the application's, with a part of its UUID where another has that. An application keeps
-the name its flow got, for another name would be another flow. Names are reserved in the ledger
-before Prefect hears of them: two applications that are applied at the same time must not end up in
-one flow.
+It has the application's name, with a part of its UUID if another application has that name. An
+application keeps its flow's name, because another name would mean another flow. Names are reserved
+in the ledger before Prefect gets them, so that two applications applied at the same time can't end
+up with one flow.
 """
 
 import asyncio
@@ -33,12 +33,12 @@ from jobauto_prefect.settings import Settings
 
 
 async def apply_app(context: EngineContext, message: OutboxMessage) -> None:
-    """Change the flow to what the record says; safe to repeat.
+    """Change the flow to match the record; safe to repeat.
 
-    Under a new name there is a new flow; the old one goes where nothing is left of it.
+    A new name makes a new flow; the old one is deleted once it has no deployments and no runs.
 
     Raises:
-        Locked: somebody else does it.
+        Locked: another process is doing it.
     """
     app_id = message.subject_id
     async with hold_record(context, f"app {app_id}"):
@@ -82,7 +82,7 @@ def _remember(session: WritingSession, app_id: int, flow_id: UUID | None) -> Non
 
 
 async def retire_app(context: EngineContext, message: OutboxMessage) -> None:
-    """Delete the flow of a deleted application; one that has runs stays as long as they do."""
+    """Delete the flow of a deleted application, unless it still has runs."""
     flow_id = UUID(message.payload["id"])
     if not await is_in_use(context, flow_id):
         await _retire(context, message.subject_id, flow_id)
@@ -94,19 +94,19 @@ async def _retire(context: EngineContext, app_id: int, flow_id: UUID) -> None:
 
 
 async def is_in_use(context: EngineContext, flow_id: UUID) -> bool:
-    """Whether a flow is an application's, with deployments or without."""
+    """Whether a flow is an application's, with or without deployments."""
     return await context.read(is_flow_in_use, flow_id)
 
 
 async def delete_unused_flows(context: EngineContext) -> None:
-    """Delete the flows of deleted applications whose last run has gone with retention."""
+    """Delete the flows of deleted applications once retention has deleted their last run."""
     for app_id, flow_id in (await context.read(retired_flows)).items():
         with apart(f"the flow of application {app_id}"):
             await _retire(context, app_id, flow_id)
 
 
 class FlowComparison(ObjectComparison[App, FlowPlan]):
-    """Applications, and their flows."""
+    """Applications and their flows."""
 
     record, entity, kind = App, "App", "app"
     message = OutboxKind.APPLY_APP
@@ -114,7 +114,7 @@ class FlowComparison(ObjectComparison[App, FlowPlan]):
     applied = staticmethod(applied_apps)
 
     def desired(self, session: ReadingSession, record: App) -> FlowPlan:
-        """Compute what Prefect should hold of an application."""
+        """Compute what Prefect should hold for an application."""
         return _desired(session, record, self.context.settings)
 
     def differences(self, plan: FlowPlan, found: PrefectObject | None) -> Differences:
@@ -123,7 +123,7 @@ class FlowComparison(ObjectComparison[App, FlowPlan]):
 
 
 def name_is_shared(session: ReadingSession, app: App, language: str) -> bool:
-    """Whether the flow needs more than the application's name."""
+    """Whether the flow's name needs more than the application's name."""
     own, longer = _names(app, language)
     if app.flow_name in (own, longer):
         return app.flow_name == longer
@@ -136,11 +136,11 @@ def has_name(app: App, language: str) -> bool:
 
 
 def reserve_name(ledger: Ledger, app_id: int, language: str) -> None:
-    """Give the flow of an application its name, unless it has one already.
+    """Give the flow of an application its name, unless it has one.
 
     Raises:
-        Locked: the flow of that name is being deleted with its former application; found by its
-            name now, it would be gone a moment later.
+        Locked: the flow of that name is being deleted with its former application; if it were
+            reused now, it would be gone a moment later.
     """
     with ledger.reading() as session:
         if has_name(session.get_one(App, app_id), language):

@@ -1,4 +1,4 @@
-"""Block types and block documents: made, changed where they differ, retired; others' read."""
+"""Block types and block documents: created, changed if they differ, deleted; reading blocks."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -8,7 +8,7 @@ from uuid import UUID
 from jobauto_prefect.compiler.blocks import BlockPlan, BlockTypePlan
 from jobauto_prefect.engine.api import PrefectApi
 
-VERSION = "1"  # of a schema; what it says is in its checksum
+VERSION = "1"  # of a schema, which is identified by its checksum
 
 Found = Mapping[str, Any]
 
@@ -16,14 +16,14 @@ Found = Mapping[str, Any]
 async def apply_block_type(
     api: PrefectApi, plan: BlockTypePlan, remembered: UUID | None
 ) -> tuple[UUID, UUID]:
-    """Change a block type to what the plan says; return its id and that of its schema.
+    """Change a block type to match the plan; return its id and that of its schema.
 
-    A name can't be changed in Prefect: under a new one there is a new block type, and with the
-    old one its documents go.
+    Prefect can't rename a block type: a new name makes a new one, and the old one is deleted with
+    its documents.
 
     Raises:
         PrefectUnavailable: Prefect does not answer.
-        Conflict: somebody else makes it at the same time; later then.
+        Conflict: another process is creating it; try again later.
     """
     block_type = await api.get_or_none(f"/block_types/{remembered}") if remembered else None
     block_type = block_type or await api.get_or_none(f"/block_types/slug/{plan.slug}")
@@ -52,7 +52,7 @@ async def apply_block_type(
 
 
 def _described(plan: BlockTypePlan) -> dict[str, Any]:
-    """Return the fields of a block type that can be changed in Prefect."""
+    """Return the fields of a block type that Prefect can change."""
     return {
         "description": plan.description,
         "logo_url": plan.logo_url,
@@ -61,7 +61,7 @@ def _described(plan: BlockTypePlan) -> dict[str, Any]:
 
 
 def differing_type_fields(plan: BlockTypePlan, present: Found | None) -> dict[str, tuple[Any, Any]]:
-    """Return field -> what Prefect has, what the plan says; `present` None: it is gone."""
+    """Return field -> (what Prefect has, what the plan says); `present` is None if it is gone."""
     if present is None:
         return {"block type": (None, plan.name)}
     wanted = {"name": plan.name, "slug": plan.slug} | _described(plan)
@@ -75,13 +75,13 @@ def differing_type_fields(plan: BlockTypePlan, present: Found | None) -> dict[st
 async def apply_block(
     api: PrefectApi, plan: BlockPlan, of_type: tuple[UUID, UUID], remembered: UUID | None
 ) -> UUID:
-    """Change a block document to what the plan says; return its id.
+    """Change a block document to match the plan; return its id.
 
     `of_type` are the ids of its type and schema.
 
     Raises:
         PrefectUnavailable: Prefect does not answer.
-        Conflict: somebody else makes it at the same time; later then.
+        Conflict: another process is creating it; try again later.
     """
     block_type, schema = map(str, of_type)
     former = await api.get_or_none(f"/block_documents/{remembered}") if remembered else None
@@ -104,12 +104,12 @@ async def apply_block(
 
 
 async def retire_block_type(api: PrefectApi, block_type_id: UUID) -> None:
-    """Delete a block type with its documents; one that is gone does no harm."""
+    """Delete a block type, if it exists, with its documents."""
     await api.delete(f"/block_types/{block_type_id}")
 
 
 async def retire_block(api: PrefectApi, block_document_id: UUID) -> None:
-    """Delete a block document; one that is gone does no harm."""
+    """Delete a block document, if it exists."""
     await api.delete(f"/block_documents/{block_document_id}")
 
 
@@ -117,7 +117,7 @@ async def read_block(api: PrefectApi, name: str) -> Mapping[str, Any]:
     """Return the data of a block (type slug/name), secrets included.
 
     Raises:
-        NotFound: there is none.
+        NotFound: no such block exists.
         PrefectUnavailable: Prefect does not answer.
     """
     slug, _, own = name.partition("/")

@@ -1,4 +1,4 @@
-"""Credentials, their types, and the ledger's side of their blocks: applied, compared, retired."""
+"""Credentials, their types, and the ledger's side of their blocks: applied, compared, deleted."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Collection
@@ -48,7 +48,7 @@ async def apply_credential_type(context: EngineContext, message: OutboxMessage) 
     """Apply the block type of a credential type.
 
     Raises:
-        Locked: somebody else does it.
+        Locked: another process is doing it.
     """
     await _retry_conflicts(lambda: _apply_type(context, message.subject_id))
 
@@ -57,7 +57,7 @@ async def _retry_conflicts(work: Callable[[], Awaitable[T]]) -> T:
     """Retry on conflicts: a type and its credentials may be applied at the same time.
 
     Raises:
-        Conflict, NotFound: it is still so after some tries.
+        Conflict, NotFound: it still fails after some tries.
     """
     for _ in range(TRIES):
         try:
@@ -68,7 +68,7 @@ async def _retry_conflicts(work: Callable[[], Awaitable[T]]) -> T:
 
 
 async def _apply_type(context: EngineContext, type_id: int) -> tuple[UUID, UUID] | None:
-    """Apply a block type; return its id and its schema's. None: the type is gone."""
+    """Apply a block type; return its id and its schema's, or None if the type is gone."""
     async with hold_record(context, f"credential type {type_id}"):
         read = await context.read(_read_type, type_id, context.settings)
         if read is None:
@@ -83,7 +83,7 @@ async def _apply_type(context: EngineContext, type_id: int) -> tuple[UUID, UUID]
 def _read_type(
     session: ReadingSession, type_id: int, settings: Settings
 ) -> tuple[BlockTypePlan, UUID | None] | None:
-    """Return the plan, and the block type as the ledger remembers it."""
+    """Return the plan, and the block type as stored in the ledger."""
     kind = session.get(CredentialType, type_id)
     if kind is None or kind.retired_at is not None:
         return None
@@ -91,7 +91,7 @@ def _read_type(
 
 
 def desired_block_type(kind: CredentialType, settings: Settings) -> BlockTypePlan:
-    """Compute what Prefect should hold of a credential type."""
+    """Compute what Prefect should hold for a credential type."""
     return block_type_plan(
         TypeFacts(
             type_id=kind.id,
@@ -107,10 +107,10 @@ def desired_block_type(kind: CredentialType, settings: Settings) -> BlockTypePla
 
 
 def _remember_type(session: WritingSession, type_id: int, block_type_id: UUID) -> None:
-    """Remember the block type; under another one the credentials have no block yet."""
+    """Store the block type; under a new one the credentials have no block yet."""
     kind = session.get_one(CredentialType, type_id, with_for_update={"key_share": True})
     kind.block_type_id = block_type_id
-    if kind.retired_at is not None:  # meanwhile
+    if kind.retired_at is not None:  # deleted meanwhile
         enqueue_deletion(session, kind)
         return
     for credential in credentials_of_type(session, type_id):
@@ -121,7 +121,7 @@ async def apply_credential(context: EngineContext, message: OutboxMessage) -> No
     """Apply the block of a credential, and the block type it needs.
 
     Raises:
-        Locked: somebody else does it.
+        Locked: another process is doing it.
     """
     async with hold_record(context, f"credential {message.subject_id}"):
         read = await context.read(_read_credential, message.subject_id, context.settings)
@@ -149,7 +149,7 @@ def _read_credential(
 
 
 def desired_block(credential: Credential, settings: Settings) -> BlockPlan:
-    """Compute what Prefect should hold of a credential."""
+    """Compute what Prefect should hold for a credential."""
     return block_plan(
         credential.id,
         credential.company.slug,
@@ -163,7 +163,7 @@ def desired_block(credential: Credential, settings: Settings) -> BlockPlan:
 def _remember(session: WritingSession, credential_id: int, document_id: UUID) -> None:
     credential = session.get_one(Credential, credential_id, with_for_update={"key_share": True})
     credential.block_document_id = document_id
-    if credential.retired_at is not None:  # meanwhile
+    if credential.retired_at is not None:  # deleted meanwhile
         enqueue_deletion(session, credential)
 
 
@@ -178,7 +178,7 @@ async def retire_credential(context: EngineContext, message: OutboxMessage) -> N
 
 
 class BlockComparison(ObjectComparison[Credential, BlockPlan]):
-    """Credentials, and their blocks."""
+    """Credentials and their blocks."""
 
     record, entity, kind = Credential, "Credential", "credential"
     message = OutboxKind.APPLY_CREDENTIAL
@@ -187,11 +187,11 @@ class BlockComparison(ObjectComparison[Credential, BlockPlan]):
     pages_at_once = None
 
     def desired(self, _session: ReadingSession, record: Credential) -> BlockPlan:
-        """Compute what Prefect should hold of a credential."""
+        """Compute what Prefect should hold for a credential."""
         return desired_block(record, self.context.settings)
 
     def differences(self, plan: BlockPlan, found: PrefectObject | None) -> Differences:
-        """Compare name and values; these may be secrets and are not told."""
+        """Compare name and values; values may be secrets and are not reported."""
         if found is None:
             return {"block": (None, None)}
         names = ["name"] if found["name"] != plan.name else []
@@ -201,7 +201,7 @@ class BlockComparison(ObjectComparison[Credential, BlockPlan]):
 
 
 class BlockTypeComparison(ObjectComparison[CredentialType, BlockTypePlan]):
-    """Credential types, and their block types."""
+    """Credential types and their block types."""
 
     record, entity, kind = CredentialType, "CredentialType", "credtype"
     message = OutboxKind.APPLY_CREDENTIAL_TYPE
@@ -209,17 +209,17 @@ class BlockTypeComparison(ObjectComparison[CredentialType, BlockTypePlan]):
     applied = staticmethod(applied_types)
 
     def desired(self, _session: ReadingSession, record: CredentialType) -> BlockTypePlan:
-        """Compute what Prefect should hold of a credential type."""
+        """Compute what Prefect should hold for a credential type."""
         return desired_block_type(record, self.context.settings)
 
     def differences(self, plan: BlockTypePlan, found: PrefectObject | None) -> Differences:
-        """Compare what can be changed of a block type, and its names."""
+        """Compare the names of a block type and what Prefect can change."""
         return differing_type_fields(plan, found)
 
     async def read_present(
         self, ids: Collection[UUID | None]
     ) -> tuple[dict[UUID | None, PrefectObject | None], set[UUID | None]]:
-        """Read each block type by itself: Prefect does not look for them by their ids."""
+        """Read each block type separately: Prefect can't query them by id."""
         present = dict[UUID | None, PrefectObject | None]()
         for each in ids:
             with apart(f"block type {each}"):
@@ -227,4 +227,4 @@ class BlockTypeComparison(ObjectComparison[CredentialType, BlockTypePlan]):
         return present, {*ids} - present.keys()
 
     def company_of(self, _record: CredentialType) -> None:
-        """Return None: the types are all companies'."""
+        """Return None: types belong to all companies."""

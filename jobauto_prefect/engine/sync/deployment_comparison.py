@@ -1,4 +1,4 @@
-"""A deployment and its flow as Prefect shows them, compared with their plans."""
+"""A deployment and its flow in Prefect, compared with their plans."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -25,7 +25,7 @@ def comparable_fields(plan: DeploymentPlan) -> dict[str, Any]:
         "parameter_openapi_schema": dict(plan.parameter_schema),
         "enforce_parameter_schema": True,
         "paused": plan.paused,
-        "concurrency_limit": None,  # the template's overlap policy is what counts
+        "concurrency_limit": None,  # the template's overlap policy decides
     }
 
 
@@ -35,14 +35,14 @@ def schedule_body(schedule: SchedulePlan) -> dict[str, Any]:
 
 
 def differences(plan: DeploymentPlan, deployment: PrefectObject) -> dict[str, tuple[Any, Any]]:
-    """Compare a deployment with its plan: field -> what Prefect has, what it should have."""
+    """Compare a deployment with its plan: field -> (what Prefect has, what it should have)."""
     wanted = comparable_fields(plan)
     differing = {
         name: (deployment.get(name), value)
         for name, value in wanted.items()
         if deployment.get(name) != value
     }
-    limit = deployment.get("global_concurrency_limit")  # the field it is set by is never answered
+    limit = deployment.get("global_concurrency_limit")  # answers never have the field that sets it
     if limit is not None:
         differing["concurrency_limit"] = (limit["limit"], None)
     body = schedule_body(plan.schedule) if plan.schedule else None
@@ -59,7 +59,7 @@ def differences(plan: DeploymentPlan, deployment: PrefectObject) -> dict[str, tu
 
 
 def flow_differences(plan: FlowPlan, flow: PrefectObject | None) -> dict[str, tuple[Any, Any]]:
-    """Compare a flow with its plan, as `differences` does; None: it is gone."""
+    """Compare a flow (None if it is gone) with its plan, as `differences` does."""
     if flow is None or flow["name"] != plan.name:
         return {"flow": (flow and flow["name"], plan.name)}
     if set(flow["tags"]) != set(plan.tags):
@@ -68,7 +68,7 @@ def flow_differences(plan: FlowPlan, flow: PrefectObject | None) -> dict[str, tu
 
 
 def own_schedule(deployment: PrefectObject) -> PrefectObject | None:
-    """Find our schedule of a deployment; None: it has none."""
+    """Find our schedule of a deployment, or None."""
     return next(
         (schedule for schedule in deployment["schedules"] if schedule.get("slug") == SCHEDULE_SLUG),
         None,
@@ -76,7 +76,7 @@ def own_schedule(deployment: PrefectObject) -> PrefectObject | None:
 
 
 def has_planned_times(plan: DeploymentPlan, deployment: PrefectObject) -> bool:
-    """Whether our schedule of a deployment has the times it should have, active or not."""
+    """Whether our schedule of a deployment has the planned times, active or not."""
     present = own_schedule(deployment)
     if plan.schedule is None or present is None:
         return plan.schedule is None and present is None
@@ -85,9 +85,9 @@ def has_planned_times(plan: DeploymentPlan, deployment: PrefectObject) -> bool:
 
 
 def is_pause_changed(deployment: PrefectObject, paused: bool) -> bool:
-    """Whether a deployment is not what it was applied as.
+    """Whether a deployment was paused or resumed since it was applied.
 
-    It can be switched as a whole, or its schedule: either counts.
+    Either the deployment or its schedule can be switched; both count.
     """
     ours = own_schedule(deployment)
     switches = [deployment["paused"], *([not ours["active"]] if ours else [])]

@@ -1,7 +1,7 @@
 """Flows, work pools and deployments of this ledger that were changed or deleted in Prefect.
 
-Whether a deployment is paused, and its cron expression and time zone, the record takes over; all
-else is noted in the audit trail and put back.
+The record takes over whether a deployment is paused, its cron expression and its time zone; other
+changes are noted in the audit trail and reverted.
 """
 
 from collections.abc import Collection, Iterator, Mapping
@@ -46,11 +46,11 @@ from jobauto_prefect.ledger.store import ReadingSession
 from jobauto_prefect.settings import Settings
 
 PREFECT_USER = Actor(name="prefect", door="ui")
-"""Prefect does not know who clicks in its pages."""
+"""Prefect does not report which user clicked in its UI."""
 
 
 class DeploymentComparison(Comparison[RunTemplate, DeploymentPlan]):
-    """Run templates, and their flows, work pools and deployments."""
+    """Run templates and their flows, work pools and deployments."""
 
     record, entity, kind = RunTemplate, "RunTemplate", "runtemplate"
     message = OutboxKind.APPLY_TEMPLATE
@@ -65,18 +65,18 @@ class DeploymentComparison(Comparison[RunTemplate, DeploymentPlan]):
         return drifts, last_of(applied)
 
     def desired(self, session: ReadingSession, record: RunTemplate) -> DeploymentPlan:
-        """Compute what Prefect should hold of a run template."""
+        """Compute what Prefect should hold for a run template."""
         return desired_deployment(session, record, self.context.settings)
 
     def settle(
         self, session: WritingSession, record: RunTemplate, drift: Drift[DeploymentPlan]
     ) -> Correction:
-        """Change the record by pauses and times of the deployment; audit what comes back."""
+        """Change the record by pauses and times of the deployment; audit what is restored."""
         adopted = _adopt(record, drift.found, self.context.settings)
         restored = tuple(sorted({*drift.differences} - _followed(drift, adopted)))
         self.audit_restored(session, record, restored)
         if adopted:
-            session.actor = PREFECT_USER  # whose the changes of the record are
+            session.actor = PREFECT_USER  # the changes of the record are made in Prefect's name
             keep_windows(session, record, self.context.settings)
         return Correction(self.kind, record.id, drift.plan.name, adopted, restored)
 
@@ -84,7 +84,7 @@ class DeploymentComparison(Comparison[RunTemplate, DeploymentPlan]):
 def _adopt(
     template: RunTemplate, deployment: PrefectObject | None, settings: Settings
 ) -> tuple[str, ...]:
-    """Change the record to what the deployment says; return which of its fields."""
+    """Change the record to match the deployment; return the changed fields."""
     if deployment is None:
         return ()
     adopted = []
@@ -100,9 +100,9 @@ def _adopt(
 
 
 def _followed(drift: Drift[DeploymentPlan], adopted: Collection[str]) -> set[str]:
-    """Return the differences that are none any more.
+    """Return the differences that the adopted changes resolve.
 
-    A deployment may be switched by its schedule.
+    A deployment may have been switched by its schedule.
     """
     if (
         drift.found is not None
@@ -115,7 +115,7 @@ def _followed(drift: Drift[DeploymentPlan], adopted: Collection[str]) -> set[str
 
 @dataclass(frozen=True, slots=True)
 class _Present:
-    """What Prefect holds, by id; of work pools the names, and what of it Prefect can't read."""
+    """What Prefect holds, by id (work pools by name), and the ids of what it can't read."""
 
     flows: Mapping[str, PrefectObject]
     deployments: Mapping[str, PrefectObject]
@@ -130,12 +130,12 @@ async def find_drift(
 ) -> list[Drift[DeploymentPlan]]:
     """Find the run templates whose flow, work pool or deployment differ, by id.
 
-    Prefect is asked for hundreds of objects at a time, and only asked.
+    Reads hundreds of objects per query, and changes nothing.
 
     Args:
         context: ledger, Prefect and settings.
-        companies: whose templates count; None: those of all.
-        among: the templates that count; None: all.
+        companies: whose templates to compare; None: those of all.
+        among: the templates to compare; None: all.
 
     Raises:
         PrefectUnavailable: Prefect does not answer.
@@ -163,7 +163,7 @@ def _planned(
     templates = templates_with_context(session, companies, among)
     given = given_by_rules(session, [template.id for template in templates])
     for template in templates:
-        # A zone may vanish with an update of the machine: the others are compared.
+        # A zone may vanish with an update of the machine: still compare the others.
         with apart(f"run template {template.id}"):
             plan = desired_deployment(session, template, settings, given)
             planned[template.id] = plan, AppliedIds(template.app.flow_id, template.deployment_id)
@@ -201,7 +201,7 @@ def _differences(
 
 
 async def stray_deployments(context: EngineContext) -> list[PrefectObject]:
-    """Find the deployments in work pools of the jobauto worker that are no run template's.
+    """Find deployments in work pools of the jobauto worker that belong to no run template.
 
     Raises:
         PrefectUnavailable: Prefect does not answer.
@@ -218,17 +218,17 @@ def _text(prefect_id: UUID | None) -> str:
     return str(prefect_id) if prefect_id else ""
 
 
-LONGEST = 255  # characters of a cron expression, as in a body
+LONGEST = 255  # characters of a cron expression, as in a request's body
 
 
 def adopt_schedule(template: RunTemplate, deployment: PrefectObject, settings: Settings) -> bool:
     """Change a run template to the cron expression and time zone of our schedule in Prefect.
 
-    False: they are as they were, or can't be a run template's: an interval, a rule, a cron
-    expression that is refused, a schedule where there is to be none. Whether it is active is
-    `pauses`' to say.
+    Return False if they are unchanged, or can't be a run template's: an interval, a recurrence
+    rule, an invalid cron expression, a schedule where the template has none. Whether the schedule
+    is active is handled as a pause.
 
-    Whoever calls holds the run template's row.
+    The caller holds the run template's row lock.
     """
     ours = template_schedule(template, settings.timezone)
     handed_over = schedule_for_prefect(ours) if ours else None
@@ -260,12 +260,12 @@ def _can_be_kept(template: RunTemplate, cron: str | None, zone: str, day_or: boo
 
 
 async def adopt_pauses(context: EngineContext, template_ids: Collection[int]) -> set[int]:
-    """Change the records by deployments that were paused or resumed just now.
+    """Update the records whose deployments were paused or resumed just now.
 
-    The drift monitor finds all of them in time; who is about to make a run of one asks here before.
+    The drift monitor finds all of them eventually; call this before creating a run of one.
 
     Returns:
-        Those of these templates of which that is so.
+        The ids of the changed templates.
 
     Raises:
         PrefectUnavailable: Prefect does not answer.

@@ -1,4 +1,4 @@
-"""What Prefect should hold of a run template, and of the run of a job, from the records."""
+"""What Prefect should hold for a run template, and for the run of a job, from the records."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -33,9 +33,9 @@ def desired_deployment(
     settings: Settings,
     given: Mapping[int, GivenByRules] | None = None,
 ) -> DeploymentPlan:
-    """Compute what Prefect should hold of a run template.
+    """Compute what Prefect should hold for a run template.
 
-    `given` is what event rules give to run templates, this one among them; None: it is read.
+    `given`: the values that event rules pass to run templates, including this one; None: read them.
     """
     if given is None:
         given = given_by_rules(session, [template.id])
@@ -71,13 +71,13 @@ def desired_deployment(
 
 
 def withheld_keys(template: RunTemplate) -> frozenset[str]:
-    """Return the environment keys that are no parameters: secrets, and what credentials give."""
+    """Return the environment keys that are not parameters: secrets and values of credentials."""
     given = _provided(template) - template.env.keys()
     return frozenset({*template.company.secrets, *template.secrets, *given})
 
 
 def _mapped(template: RunTemplate, given: GivenByRules) -> frozenset[str]:
-    """Return the environment keys to which the rules that start a template may give values."""
+    """Return the environment keys to which the rules that start a template may pass values."""
     if not given.follows_ends:
         return given.keys
     return given.keys | {
@@ -86,7 +86,7 @@ def _mapped(template: RunTemplate, given: GivenByRules) -> frozenset[str]:
 
 
 def _provided(template: RunTemplate) -> set[str]:
-    """Return the variables its credentials and blocks give: no parameters, whatever they hold."""
+    """Return the variables set by its credentials and blocks, which are never parameters."""
     names = {name for block in template.blocks for name in block["env"]}
     for assignment in template.assignments:
         given = {*assignment.credential.values, *assignment.credential.secrets}
@@ -95,7 +95,7 @@ def _provided(template: RunTemplate) -> set[str]:
 
 
 def _distinct_name(session: ReadingSession, template: RunTemplate) -> str:
-    """Return a name that Prefect can tell apart: a taken one gets the template's id."""
+    """Return a name unique in Prefect: if it is taken, the template's id is added."""
 
     def shown(named: RunTemplate) -> str:
         return prefect_name(f"{named.company.slug} - {named.name}")
@@ -109,9 +109,9 @@ def _distinct_name(session: ReadingSession, template: RunTemplate) -> str:
 
 
 def template_schedule(template: RunTemplate, service_zone: str) -> Schedule | None:
-    """Return the schedule of a run template; None: it has none.
+    """Return the schedule of a run template, or None if it has none.
 
-    `service_zone` counts where nobody names another.
+    `service_zone` applies if neither template nor company sets a time zone.
 
     Raises:
         InvalidInput: its interval, cron expression or time zone can't be used.
@@ -121,10 +121,10 @@ def template_schedule(template: RunTemplate, service_zone: str) -> Schedule | No
 
 
 def run_parameters(job: Job, box: SecretBox) -> dict[str, Any]:
-    """Return the job's number, and its own values that are no secrets; its session is open.
+    """Return the job's number and its own non-secret values; its session is open.
 
-    Prefect adds those of the deployment. The claim takes the values from the job; here they are
-    for people.
+    Prefect adds the deployment's values. The claim takes the values from the job; these are only
+    for people to see.
     """
     reference = {REFERENCES: {"job": job.id}}
     if not job.overrides:
@@ -132,12 +132,12 @@ def run_parameters(job: Job, box: SecretBox) -> dict[str, Any]:
     hidden = withheld_keys(job.runtemplate) | job.override_secrets.keys()
     plain = {key: text for key, text in job.overrides.items() if key not in hidden}
     try:
-        # Somebody may have repeated a secret of this job in a value that is no secret.
+        # A non-secret value may repeat a secret of this job.
         template = job.runtemplate
         sealed = [job.override_secrets, template.secrets, template.company.secrets]
         sealed += [assignment.credential.secrets for assignment in template.assignments]
         masker = Masker([value for values in sealed for value in box.open(values).values()])
     except KeyMissing:
-        return reference  # what can't be compared is not shown; the claim says what is wrong
+        return reference  # don't show what can't be checked; the claim reports the error
     clear = {key: text for key, text in plain.items() if masker.mask(text) == text}
     return override_parameters(job.runtemplate.app.definition, clear) | reference

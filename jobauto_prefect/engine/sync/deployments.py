@@ -1,8 +1,9 @@
-"""Making Prefect's flow, work pool and deployment say what a plan says.
+"""Makes flow, work pool and deployment in Prefect match a plan.
 
-A deployment whose id we don't know is POSTed, which says whether it is new; afterwards only the
-fields that differ are PATCHed, because each write deletes the runs Prefect has scheduled ahead,
-and POST gives the schedule a new id, which Prefect's own guard against double runs contains.
+A deployment whose id we don't know is POSTed, and the answer says whether it is new. Afterwards
+only fields that differ are PATCHed, because each write deletes the runs Prefect has scheduled
+ahead, and POST gives the schedule a new id, which is part of Prefect's own key against duplicate
+runs.
 """
 
 import contextlib
@@ -28,15 +29,15 @@ from jobauto_prefect.errors import NotFound
 from jobauto_prefect.ledger.jobs.flow_runs import moved_key
 
 CheckFound = Callable[[UUID], Awaitable[None]]
-"""Raises where a deployment that was found is not to be taken over."""
+"""Raises if an existing deployment must not be taken over."""
 
 IsInUse = Callable[[UUID], Awaitable[bool]]
-"""Whether a flow is an application's, with deployments or without."""
+"""Whether a flow is an application's, with or without deployments."""
 
 
 @dataclass(frozen=True, slots=True)
 class AppliedIds:
-    """Prefect's ids as the ledger remembers them; None: not applied yet."""
+    """Prefect's ids as stored in the ledger; None: not applied yet."""
 
     flow_id: UUID | None = None
     deployment_id: UUID | None = None
@@ -44,11 +45,11 @@ class AppliedIds:
 
 @dataclass(frozen=True, slots=True)
 class Applied:
-    """What Prefect holds now. `written` says each write in words; empty: nothing differed.
+    """What Prefect holds now. `written` describes each write; empty: nothing differed.
 
-    `retired` is the deployment that a renamed one replaced. `moved` are the waiting flow runs
-    that got a successor, under a new name or in another work pool: old id -> new id. `is_new`:
-    the deployment was not there, so nothing waits for it.
+    `retired` is the deployment that a renamed one replaced. `moved` are the waiting flow runs that
+    were replaced under a new name or in another work pool: old id -> new id. `is_new`: the
+    deployment did not exist, so no runs wait for it.
     """
 
     flow_id: UUID
@@ -66,17 +67,16 @@ async def apply(
     check_found: CheckFound | None = None,
     is_in_use: IsInUse | None = None,
 ) -> Applied:
-    """Change flow, work pool and deployment to what the plan says; safe to repeat.
+    """Change flow, work pool and deployment to match the plan; safe to repeat.
 
-    Names are identities in Prefect: under a new name there is a new object, the waiting runs move
-    to it, and the old deployment goes; so does an old flow without deployments and runs, unless it
-    `is_in_use`. A
-    deployment that somebody deleted is created again. One that was there under its name before is
-    taken over, where `check_found` does not object; nothing else is changed before.
+    Names are identities in Prefect: a new name makes a new object, the waiting runs move to it, and
+    the old deployment is deleted; so is an old flow without deployments and runs, unless it
+    `is_in_use`. A deployment that somebody deleted is created again. An existing one of that name
+    is taken over unless `check_found` raises, which is called before anything else is changed.
 
     Raises:
         PrefectUnavailable: Prefect does not answer.
-        Conflict: Prefect refuses the plan; the message has its reason.
+        Conflict: Prefect refuses the plan; the message gives the reason.
     """
     written: list[str] = []
     flow_id = await ensure_flow(api, plan.flow, remembered.flow_id, written)
@@ -106,14 +106,14 @@ async def apply(
 
 
 async def retire(api: PrefectApi, deployment_id: UUID) -> None:
-    """Delete a deployment with its waiting runs; its other runs and their history stay."""
+    """Delete a deployment with its waiting runs; its other runs remain as history."""
     await api.delete(f"/deployments/{deployment_id}")
 
 
 async def retire_flow(api: PrefectApi, flow_id: str) -> bool:
-    """Delete a flow that nothing is left of: with it would go the history of its runs.
+    """Delete a flow without deployments and runs; deleting it deletes the history of its runs.
 
-    False: something is left.
+    Return False if it still has some.
     """
     of_flow = {"flows": {"id": {"any_": [flow_id]}}}
     for kind in ("deployments", "flow_runs"):
@@ -126,7 +126,7 @@ async def retire_flow(api: PrefectApi, flow_id: str) -> bool:
 async def ensure_flow(
     api: PrefectApi, plan: FlowPlan, remembered: UUID | None, written: list[str]
 ) -> UUID:
-    """Return the id of the flow that a plan is about; each write is said in `written`."""
+    """Return the id of the plan's flow, created if needed; append each write to `written`."""
     flow: PrefectObject | None = None
     if remembered is not None:
         with contextlib.suppress(NotFound):
@@ -146,9 +146,9 @@ async def ensure_flow(
 async def _ensure_deployment(
     api: PrefectApi, plan: DeploymentPlan, flow_id: UUID, remembered: AppliedIds, written: list[str]
 ) -> tuple[UUID, PrefectObject | None, bool]:
-    """Return the deployment's id, what it replaces under a new name, and whether it is new.
+    """Return the deployment's id, the one it replaces under a new name, and whether it is new.
 
-    None: it replaces no deployment.
+    The second is None if it replaces no deployment.
     """
     former: PrefectObject | None = None
     if remembered.deployment_id is not None:
@@ -157,7 +157,7 @@ async def _ensure_deployment(
         wanted = comparable_fields(plan)
         differing = {name: wanted[name] for name in differences(plan, former) if name in wanted}
         if "work_queue_name" in differing:
-            differing["work_pool_name"] = plan.work_pool  # Prefect looks for the queue in it
+            differing["work_pool_name"] = plan.work_pool  # Prefect looks in it for the queue
         if differing:
             await api.patch(f"/deployments/{former['id']}", differing)
             written.append(f"deployment {plan.name}: {', '.join(sorted(differing))} changed")
@@ -170,13 +170,13 @@ async def _ensure_deployment(
 
 
 async def _create(api: PrefectApi, plan: DeploymentPlan, flow_id: UUID) -> tuple[UUID, bool]:
-    """Create the deployment of a name that we don't know yet; return whether it is new.
+    """Create a deployment whose id we don't know; return its id and whether it is new.
 
-    Whether Prefect has it is not asked before: it has only where somebody was killed before they
-    noted its id, and where another ledger did. Prefect writes it anew then, with its schedule.
+    This does not check first whether it exists, which it only does if a process was killed before
+    storing its id, or if it is another ledger's. Prefect then overwrites it, with its schedule.
     """
     wanted = comparable_fields(plan)
-    del wanted["concurrency_limit"]  # Prefect looks four times for the one that a new one lacks
+    del wanted["concurrency_limit"]  # None makes Prefect query four times for it
     schedules = [schedule_body(plan.schedule)] if plan.schedule else []
     body = {"name": plan.name, "flow_id": str(flow_id), "labels": dict(plan.labels)}
     answer, is_new = await api.create("/deployments/", body | wanted | {"schedules": schedules})
@@ -210,13 +210,13 @@ async def _change_schedule(
 async def move_waiting_runs(
     api: PrefectApi, source: UUID, target: UUID, pool: str, queue: str
 ) -> dict[UUID, UUID]:
-    """Give each run that waits at `source` a successor at `target`, in `pool`: old -> new id.
+    """Replace each run that waits at `source` by one at `target` in `pool`: old -> new id.
 
-    In the work queue `queue`, which is the target's. Prefect can change neither of a flow run: the
-    successor has the same time, parameters and name, and the old one is deleted.
+    Prefect can change neither a run's deployment nor its pool: the successor, in the target's work
+    queue `queue`, has the same time, parameters and name, and the old run is deleted.
 
-    Runs that are already there stay, and so do those of Prefect's scheduler: the target has its
-    own schedule. A repeated call after an interruption makes no second successor.
+    Runs that are already there stay, and so do those of Prefect's scheduler, as the target has its
+    own schedule. Repeating the call after an interruption makes no second successor.
     """
     moved = {}
     query = {

@@ -1,8 +1,8 @@
-"""What somebody changed or deleted in Prefect of the objects of our records, and its correction.
+"""Changes and deletions in Prefect of the objects of our records, and their correction.
 
-Applications, run templates, event rules, credentials and their types each have a `Comparison`: what
-Prefect should hold of a record, and what it holds. How it is corrected is the same for all. How it
-is found is, too, but for run templates, which have more than one object each.
+Applications, run templates, event rules, credentials and their types each have a `Comparison` of
+what Prefect should hold for a record with what it holds. Correction is the same for all. So is
+detection, except for run templates, which have more than one object each.
 """
 
 from abc import ABC, abstractmethod
@@ -21,7 +21,7 @@ from jobauto_prefect.ledger.prefect_objects import PREFECT_OBJECTS
 from jobauto_prefect.ledger.store import ReadingSession
 
 Differences = Mapping[str, tuple[Any, Any]]
-"""Field -> what Prefect has, what it should have; (None, None) where that may be a secret."""
+"""Field -> (what Prefect has, what it should have); (None, None) if these may be secrets."""
 
 
 class _Named(Protocol):
@@ -35,10 +35,10 @@ Plan = TypeVar("Plan", bound=_Named)
 
 @dataclass(frozen=True, slots=True)
 class Drift(Generic[Plan]):
-    """What differs for one record: field -> what Prefect has, what it should have.
+    """What differs for one record.
 
-    `plan` is what it was compared with, `found` the object in Prefect, under the id that the ledger
-    remembers; None: it is gone.
+    `plan` is what it was compared with, `found` the object in Prefect with the id stored in the
+    ledger; None: it is gone.
     """
 
     record_id: int
@@ -50,7 +50,7 @@ class Drift(Generic[Plan]):
 
 @dataclass(frozen=True, slots=True)
 class Correction:
-    """What was done about one object that somebody changed in Prefect; the names of its fields.
+    """The fields of one object changed in Prefect that the record took over or that were restored.
 
     `kind` and `id` are those of the record, as REST names them; `name` is the object's.
     """
@@ -63,18 +63,18 @@ class Correction:
 
 
 class Comparison(ABC, Generic[Record, Plan]):
-    """Compares the records of one kind with their objects in Prefect, and corrects these."""
+    """Compares the records of one kind with their objects in Prefect, and corrects the objects."""
 
     record: ClassVar[type[Any]]
     entity: ClassVar[str]
-    """The kind as the audit trail names it; `kind` is as REST does."""
+    """The kind's name in the audit trail; `kind` is its name in REST."""
 
     kind: ClassVar[str]
     message: ClassVar[OutboxKind]
-    """Has the object applied again."""
+    """The message that applies the object again."""
 
     pages_at_once: ClassVar[int | None] = 5
-    """How many pages one pass of the drift monitor compares; None: all there are."""
+    """How many pages the drift monitor compares per pass; None: all."""
 
     def __init__(self, context: EngineContext) -> None:
         self.context = context
@@ -85,14 +85,14 @@ class Comparison(ABC, Generic[Record, Plan]):
     ) -> tuple[list[Drift[Plan]], int]:
         """Find what differs on a page of records above an id.
 
-        Records that wait to be applied are left out: Prefect is told of them anyway.
+        Records that wait to be applied are skipped: Prefect gets them anyway.
 
         Args:
             after_id: the last record of the page before.
-            among: the records that count; None: all.
+            among: the records to compare; None: all.
 
         Returns:
-            What differs, and the id of the page's last record; 0: it was the last page.
+            The differences, and the id of the page's last record, 0 if no page follows.
 
         Raises:
             PrefectUnavailable: Prefect does not answer.
@@ -100,24 +100,24 @@ class Comparison(ABC, Generic[Record, Plan]):
 
     @abstractmethod
     def desired(self, session: ReadingSession, record: Record) -> Plan:
-        """Compute what Prefect should hold of a record."""
+        """Compute what Prefect should hold for a record."""
 
     def company_of(self, record: Record) -> int | None:
-        """Return the id of the record's company; None: it is none's."""
+        """Return the id of the record's company; None if it belongs to none."""
         company_id: int | None = record.company_id
         return company_id
 
     def object_id(self, record: Record) -> UUID | None:
-        """Return the id of the record's object in Prefect; None: it has none yet."""
+        """Return the id of the record's object in Prefect; None if it has none yet."""
         object_id: UUID | None = getattr(record, PREFECT_OBJECTS[self.record].column)
         return object_id
 
     async def correct(
         self, after_id: int = 0, among: Collection[int] | None = None
     ) -> tuple[list[Correction], int]:
-        """Correct what differs on a page of records; arguments and answer are those of `find`.
+        """Correct what differs on a page of records; arguments and second result as for `find`.
 
-        What differs is looked at twice: the record may have changed just now.
+        Differences are checked twice, because the record may have changed just now.
 
         Raises:
             PrefectUnavailable: Prefect does not answer.
@@ -137,7 +137,7 @@ class Comparison(ABC, Generic[Record, Plan]):
         """Enqueue the object to be applied again.
 
         Returns:
-            None: the record was written or applied since it was compared.
+            None if the record was written or applied since the comparison.
         """
         record = session.get_one(self.record, drift.record_id, with_for_update={"key_share": True})
         if record.retired_at or is_pending(session, self.message, record.id):
@@ -149,7 +149,7 @@ class Comparison(ABC, Generic[Record, Plan]):
         return correction
 
     def settle(self, session: WritingSession, record: Record, drift: Drift[Plan]) -> Correction:
-        """Audit what comes back; the caller enqueues the object to be applied."""
+        """Audit what is restored; the caller enqueues the object to be applied."""
         restored = tuple(drift.differences)
         self.audit_restored(session, record, restored)
         return Correction(self.kind, record.id, drift.plan.name, restored=restored)
@@ -157,7 +157,7 @@ class Comparison(ABC, Generic[Record, Plan]):
     def audit_restored(
         self, session: WritingSession, record: Record, fields: Sequence[str]
     ) -> None:
-        """Write down which fields were changed in Prefect and come back."""
+        """Audit which fields were changed in Prefect and are restored."""
         if fields:
             changes = {"differed in Prefect, restored": [", ".join(fields), None]}
             company = self.company_of(record)
@@ -165,10 +165,10 @@ class Comparison(ABC, Generic[Record, Plan]):
 
 
 class ObjectComparison(Comparison[Record, Plan]):
-    """Compares records that have one object each."""
+    """Compares records that have exactly one object each."""
 
     collection: ClassVar[str]
-    """Where Prefect has the objects."""
+    """The collection of the objects in Prefect's API."""
 
     @staticmethod
     @abstractmethod
@@ -179,7 +179,7 @@ class ObjectComparison(Comparison[Record, Plan]):
 
     @abstractmethod
     def differences(self, plan: Plan, found: PrefectObject | None) -> Differences:
-        """Return what differs between an object and what it should be; None: it is gone."""
+        """Return the differences between an object and its plan; None if the object is gone."""
 
     async def find(
         self, after_id: int = 0, among: Collection[int] | None = None
@@ -202,7 +202,7 @@ class ObjectComparison(Comparison[Record, Plan]):
     def _read_plans(
         self, session: ReadingSession, after_id: int, among: Collection[int] | None
     ) -> tuple[list[int], dict[int, tuple[UUID | None, Plan]]]:
-        """Return the page's ids, and id -> object and plan of those that can be compared."""
+        """Return the page's ids, and id -> (object, plan) for those that can be compared."""
         records = self.applied(session, after_id, PAGE_SIZE, among)
         planned = {}
         for record in records:
@@ -213,14 +213,14 @@ class ObjectComparison(Comparison[Record, Plan]):
     async def read_present(
         self, ids: Collection[UUID | None]
     ) -> tuple[Mapping[UUID | None, PrefectObject | None], Collection[UUID | None]]:
-        """Read the objects of these ids; those that are gone are left out, or None.
+        """Read the objects with these ids; missing ones are omitted, or None.
 
-        Returns beside them the ids of those that Prefect can't read.
+        The second result has the ids of those that Prefect can't read.
         """
         objects, unreadable = await self.context.prefect.find(self.collection, map(str, ids))
         return {UUID(found["id"]): found for found in objects}, {*map(UUID, unreadable)}
 
 
 def last_of(page: Sequence[int]) -> int:
-    """Return the id of the last record of a page of ids; 0: no page follows."""
+    """Return the id of the last record of a page of ids, or 0 if no page follows."""
     return page[-1] if len(page) == PAGE_SIZE else 0

@@ -1,4 +1,4 @@
-"""The correction of what somebody changed in Prefect: some of it each minute, or all of it now."""
+"""Correction of changes made in Prefect: some pages each minute, or everything now."""
 
 import itertools
 import logging
@@ -23,7 +23,7 @@ COMPARISONS = (
 
 
 class DriftMonitor:
-    """Corrects some pages of each kind of record at a time, and begins again after the last."""
+    """Corrects some pages of each kind of record at a time, and starts over after the last."""
 
     def __init__(self, context: EngineContext) -> None:
         self._comparisons = [comparison(context) for comparison in COMPARISONS]
@@ -47,9 +47,9 @@ class DriftMonitor:
 
 
 async def correct_all(context: EngineContext) -> list[Correction]:
-    """Correct all that differs now; what waits to be applied anyway is not compared.
+    """Correct everything that differs now, except records that wait to be applied anyway.
 
-    What is restored is so once the outbox worker has applied it.
+    Restoring takes effect once the outbox worker has applied the records.
 
     Raises:
         PrefectUnavailable: Prefect does not answer.

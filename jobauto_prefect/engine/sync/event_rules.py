@@ -1,4 +1,4 @@
-"""Event rules as Prefect's automations: applied, compared, retired."""
+"""Event rules as Prefect's automations: applied, compared, deleted."""
 
 import asyncio
 from collections.abc import Mapping
@@ -27,15 +27,15 @@ from jobauto_prefect.settings import Settings
 LOCK_DURATION = timedelta(seconds=30)
 
 Read = tuple[AutomationPlan, UUID, UUID | None]
-"""The plan, the target's deployment, and the automation as the ledger remembers it."""
+"""The plan, the target's deployment, and the automation's id as stored in the ledger."""
 
 
 async def apply_rule(context: EngineContext, message: OutboxMessage) -> None:
     """Apply the automation of a rule.
 
     Raises:
-        Locked: somebody else does it.
-        Conflict: the run template it starts is not applied; later then.
+        Locked: another process is doing it.
+        Conflict: the run template it starts is not applied yet; try again later.
     """
     me = uuid4()
     read = await asyncio.to_thread(_begin, context, message.subject_id, me)
@@ -51,9 +51,9 @@ def _lock_name(rule_id: int) -> str:
 
 def _begin(context: EngineContext, rule_id: int, me: UUID) -> Read | None:
     with context.ledger.writing(SERVICE) as session:
-        # Two at once would make two automations.
+        # Two processes would create two automations.
         if not locks.acquire(session, _lock_name(rule_id), me, LOCK_DURATION):
-            raise Locked(f"the automation of rule {rule_id} is being made already")
+            raise Locked(f"the automation of rule {rule_id} is already being created")
         rule = session.get(EventRule, rule_id)
         if rule is None or rule.retired_at is not None:
             return None
@@ -77,7 +77,7 @@ def _begin(context: EngineContext, rule_id: int, me: UUID) -> Read | None:
 def _end(session: WritingSession, rule_id: int, me: UUID, automation_id: UUID) -> None:
     rule = session.get_one(EventRule, rule_id, with_for_update={"key_share": True})
     rule.automation_id = automation_id
-    if rule.retired_at is not None:  # meanwhile
+    if rule.retired_at is not None:  # deleted meanwhile
         enqueue_deletion(session, rule)
     locks.release(session, _lock_name(rule_id), me)
 
@@ -89,7 +89,7 @@ async def retire_rule(context: EngineContext, message: OutboxMessage) -> None:
 
 @dataclass(frozen=True, slots=True)
 class DesiredAutomation:
-    """An automation as it should be, and Prefect's id of the deployment it runs."""
+    """A desired automation, and Prefect's id of the deployment it runs."""
 
     deployment_id: UUID | None
     plan: AutomationPlan
@@ -100,7 +100,7 @@ class DesiredAutomation:
 
 
 class AutomationComparison(ObjectComparison[EventRule, DesiredAutomation]):
-    """Event rules, and their automations."""
+    """Event rules and their automations."""
 
     record, entity, kind = EventRule, "EventRule", "eventrule"
     message = OutboxKind.APPLY_RULE
@@ -108,13 +108,13 @@ class AutomationComparison(ObjectComparison[EventRule, DesiredAutomation]):
     applied = staticmethod(event_store.applied_rules)
 
     def desired(self, session: ReadingSession, record: EventRule) -> DesiredAutomation:
-        """Compute what Prefect should hold of an event rule."""
+        """Compute what Prefect should hold for an event rule."""
         context = self.context
         plan = desired_automation(session, record, context.settings, context.ledger.clock())
         return DesiredAutomation(record.runtemplate.deployment_id, plan)
 
     def differences(self, plan: DesiredAutomation, found: PrefectObject | None) -> Differences:
-        """Compare what is made of the rule."""
+        """Compare the fields that are made from the rule."""
         names = differing_fields(plan.plan, plan.deployment_id, found)
         return dict.fromkeys(names, (None, None))
 
@@ -129,9 +129,10 @@ EVENT_ID = "{{ event.payload.event }}"
 def desired_automation(
     session: ReadingSession, rule: EventRule, settings: Settings, now: datetime
 ) -> AutomationPlan:
-    """Compute what Prefect should hold of a rule.
+    """Compute what Prefect should hold for a rule.
 
-    One that may not tell what it tells any more makes no flow runs, which would be refused.
+    A rule that is no longer allowed to pass on its source's events is planned to create no flow
+    runs, because these would be refused.
     """
     source = session.get(EventSource, rule.event_source_id) if rule.event_source_id else None
     template = (
@@ -162,7 +163,7 @@ def _name(template: RunTemplate) -> str:
 async def apply_automation(
     api: PrefectApi, plan: AutomationPlan, deployment_id: UUID, remembered: UUID | None
 ) -> UUID:
-    """Change the automation to what the plan says, or make it; return its id.
+    """Change the automation to match the plan, or create it; return its id.
 
     Raises:
         PrefectUnavailable: Prefect does not answer.
@@ -181,7 +182,7 @@ async def apply_automation(
 
 
 async def retire_automation(api: PrefectApi, automation_id: UUID) -> None:
-    """Delete an automation; one that is gone does no harm."""
+    """Delete an automation, if it exists."""
     await api.delete(f"/automations/{automation_id}")
 
 
@@ -213,7 +214,7 @@ def _body(plan: AutomationPlan, deployment_id: UUID | None) -> dict[str, Any]:
 def differing_fields(
     plan: AutomationPlan, deployment_id: UUID | None, present: Mapping[str, Any] | None
 ) -> tuple[str, ...]:
-    """Return the fields that are not as the plan says; `present` None: it is gone."""
+    """Return the fields that differ from the plan; `present` is None if it is gone."""
     if present is None:
         return ("automation",)
     wanted = _body(plan, deployment_id)
@@ -225,12 +226,12 @@ def differing_fields(
 
 
 def _holds(present: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool:
-    """Whether all wanted fields are as wanted; Prefect adds others."""
+    """Whether all wanted fields match; Prefect adds others."""
     return all(present.get(name) == value for name, value in wanted.items())
 
 
 async def _made_before(api: PrefectApi, plan: AutomationPlan) -> Mapping[str, Any] | None:
-    """Find an automation of a process that died before it was remembered; None: there is none."""
+    """Find an automation whose id was not stored because its process died, or return None."""
     named = {"automations": {"name": {"any_": [plan.name]}}}
     for automation in await api.post("/automations/filter", named):
         for action in automation["actions"]:

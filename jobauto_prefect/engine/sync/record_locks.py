@@ -1,4 +1,4 @@
-"""The locks of records: one process at a time tells Prefect of one."""
+"""Locks on records: only one process at a time updates a record in Prefect."""
 
 import asyncio
 import contextlib
@@ -13,19 +13,18 @@ from jobauto_prefect.ledger import locks
 from jobauto_prefect.ledger.audit.trail import SERVICE, WritingSession
 
 LOCK = timedelta(seconds=10)
-"""How long a process that applies templates has them alone; others wait no longer for a dead one.
-"""
+"""Lock time of a batch of run templates: how long others wait if the holder dies."""
 
 RECORD_LOCK = timedelta(seconds=30)
-"""The same for a record that is applied by itself, with all that Prefect may keep it waiting."""
+"""The same for a record applied alone, including delays by Prefect."""
 
 
 @contextlib.asynccontextmanager
 async def hold_record(context: EngineContext, record: str) -> AsyncIterator[None]:
-    """Hold a record (`app 7`): what it says is read, told and noted before somebody else does so.
+    """Lock a record (`app 7`) while it is read, sent to Prefect and the result is stored.
 
     Raises:
-        Locked: somebody else has it.
+        Locked: another process holds it.
     """
     holder = uuid4()
 
@@ -38,7 +37,7 @@ async def hold_record(context: EngineContext, record: str) -> AsyncIterator[None
             locks.discard(session, [record], holder)
 
     if not await asyncio.to_thread(acquire):
-        raise Locked(f"{record} is being applied already")
+        raise Locked(f"{record} is already being applied")
     try:
         yield
     finally:
@@ -47,22 +46,24 @@ async def hold_record(context: EngineContext, record: str) -> AsyncIterator[None
 
 @dataclass(frozen=True, slots=True)
 class TemplateLock:
-    """Holds run templates: two who apply one at once would move waiting runs twice, and the older
-    state could be the last.
+    """Locks on run templates.
+
+    If two processes applied one at the same time, waiting runs would be moved twice, and the older
+    state could win.
     """
 
     holder: UUID = field(default_factory=uuid4)
     held: set[int] = field(default_factory=set)
 
     def acquire(self, context: EngineContext, wanted: Collection[int]) -> None:
-        """Hold those of the templates that nobody else has."""
+        """Lock those of the templates that nobody else holds."""
         names = {_name(template_id): template_id for template_id in wanted}
         with context.ledger.writing(SERVICE) as session:
             free = locks.acquire_free(session, names, self.holder, LOCK)
         self.held.update(names[name] for name in free)
 
     def end(self, session: WritingSession, ended: Collection[int]) -> None:
-        """Release templates with the transaction; say so by `ended` once it is committed."""
+        """Release templates in this transaction; call `ended` once it is committed."""
         if ended:
             locks.discard(session, [*map(_name, ended)], self.holder)
 
@@ -71,7 +72,7 @@ class TemplateLock:
         self.held.difference_update(ended)
 
     def release(self, context: EngineContext) -> None:
-        """Release what is still held or, where the ledger does not answer, let its time run out."""
+        """Release what is still held; if the ledger does not answer, the locks expire."""
         if self.held:
             with contextlib.suppress(JobautoError), context.ledger.writing(SERVICE) as session:
                 self.end(session, self.held)

@@ -1,4 +1,4 @@
-"""Applies run templates: flow, work pool and deployment become what the records say."""
+"""Applies run templates: makes flow, work pool and deployment match the records."""
 
 import asyncio
 import functools
@@ -32,7 +32,7 @@ from jobauto_prefect.ledger.store import ReadingSession
 from jobauto_prefect.settings import Settings
 
 Outcome = Applied | JobautoError | None
-"""What came of a run template: what Prefect holds, why that is not so, None: it is gone."""
+"""The result for a run template: what Prefect holds, or an error; None: the template is gone."""
 
 _Planned = tuple[DeploymentPlan, AppliedIds] | JobautoError | None
 """The plan for Prefect and the ids it has there; None: the template is gone."""
@@ -43,10 +43,10 @@ async def apply_template(
 ) -> Applied | None:
     """Apply flow, work pool and deployment of a run template; None: the template is gone.
 
-    `messages` ask for it, as for `apply_templates`.
+    `messages` are those that request it, as for `apply_templates`.
 
     Raises:
-        Locked: somebody else does that just now.
+        Locked: another process is doing it.
     """
     outcome = (await apply_templates(context, {template_id: messages}))[template_id]
     if isinstance(outcome, JobautoError):
@@ -59,17 +59,17 @@ async def apply_templates(
 ) -> dict[int, Outcome]:
     """Apply flow, work pool and deployment of run templates, one after the other.
 
-    What the ledger is asked and told is so for all of them at once. `wanted` has the messages that
-    ask for each: they are removed with the last thing that is written of it.
+    The ledger is read and written once for all of them. `wanted` has the messages that request
+    each: they are removed in the last write for that template.
 
     Raises:
-        JobautoError: nothing is known of any of them.
+        JobautoError: the results of all are unknown.
     """
     lock = TemplateLock()
     try:
         await asyncio.to_thread(lock.acquire, context, wanted)
         outcomes: dict[int, Outcome] = {
-            template_id: Locked(f"run template {template_id} is being applied already")
+            template_id: Locked(f"run template {template_id} is already being applied")
             for template_id in wanted.keys() - lock.held
         }
         plans = await asyncio.to_thread(_read_plans, context, lock.held)
@@ -97,14 +97,14 @@ async def apply_templates(
 
 
 async def _apply_plans(context: EngineContext, plans: Mapping[int, _Planned]) -> dict[int, Outcome]:
-    """Tell Prefect, but not of the rest where it does not answer, or the lock's time runs out."""
+    """Apply the plans; stop if Prefect does not answer, or once half of the lock's time is used."""
     outcomes = dict[int, Outcome]()
     loop = asyncio.get_running_loop()
     until = loop.time() + LOCK.total_seconds() / 2
     stop: JobautoError | None = None
     for template_id, plan in plans.items():
         if outcomes and loop.time() > until:
-            stop = stop or Locked(f"run template {template_id} is to be applied by itself")
+            stop = stop or Locked(f"run template {template_id} will be applied later")
         outcomes[template_id] = stop or await _told(context, plan)
         if isinstance(outcome := outcomes[template_id], PrefectUnavailable):
             stop = outcome
@@ -128,13 +128,13 @@ async def _told(context: EngineContext, plan: _Planned) -> Outcome:
 
 
 async def _check_stays(context: EngineContext, deployment_id: UUID) -> None:
-    """Make sure that a deployment which was there before its run template is not being deleted.
+    """Make sure that a deployment that existed before its run template is not being deleted.
 
-    A run template that is deleted and made again at once gets the deployment of the former one by
+    If a run template is deleted and created again at once, the new one finds the old deployment by
     its name, while a message is about to delete that by its id.
 
     Raises:
-        Locked: it is, or is gone by now; applied again, there is a new one.
+        Locked: it is, or is already gone; applying again creates a new one.
     """
     path = f"/deployments/{deployment_id}"
     leaves = await context.read(
@@ -145,7 +145,7 @@ async def _check_stays(context: EngineContext, deployment_id: UUID) -> None:
 
 
 async def look_ahead(context: EngineContext, outlooks: upcoming_runs.UpcomingRuns) -> None:
-    """Show in Prefect what is to come: names of its own runs, and the runs it does not make.
+    """Show upcoming windows in Prefect: name its own runs, and create those it does not create.
 
     Raises:
         PrefectUnavailable: Prefect does not answer.
@@ -162,7 +162,7 @@ async def _look_at(
     try:
         await asyncio.to_thread(lock.acquire, context, [template_id])
         if not lock.held:
-            return  # it is being applied, and its runs with it
+            return  # it is being applied, together with its runs
         outlook = await asyncio.to_thread(_outlook, context, template_id)
         if outlook is not None:
             await upcoming_runs.sync_upcoming_runs(context, outlook, changed=False)
@@ -207,7 +207,7 @@ def _plan(
 
 @dataclass(frozen=True, slots=True)
 class _Registration:
-    """What was registered for a run template, and by which plan."""
+    """What was applied for a run template, and from which plan."""
 
     plan: DeploymentPlan
     remembered: AppliedIds
@@ -216,16 +216,16 @@ class _Registration:
 
     @property
     def changed(self) -> bool:
-        """Whether a deployment that had been there was written."""
+        """Whether an existing deployment was changed."""
         return bool(self.applied.written) and not self.applied.is_new
 
 
 def _remember(
     context: EngineContext, lock: TemplateLock, registrations: Mapping[int, _Registration]
 ) -> list[upcoming_runs.Outlook]:
-    """Note what Prefect has; return the outlooks whose runs are still to be made or withdrawn.
+    """Store what Prefect has; return the outlooks whose runs must still be created or deleted.
 
-    Of the other templates all is done, and nobody holds them any more.
+    The other templates are finished and released.
     """
     if not registrations:
         return []
@@ -255,13 +255,13 @@ def _remember(
 def _note(session: WritingSession, template: RunTemplate, registration: _Registration) -> None:
     applied = registration.applied
     template.deployment_id = applied.deployment_id
-    if template.retired_at is not None:  # meanwhile
+    if template.retired_at is not None:  # deleted meanwhile
         enqueue_deletion(session, template)
     template.applied_parameters = dict(registration.plan.parameters)
     template.applied_paused = registration.plan.paused
     if template.app.flow_id is None:
         template.app.flow_id = applied.flow_id
-    elif applied.flow_id != template.app.flow_id:  # applied, it lets go of the one it had
+    elif applied.flow_id != template.app.flow_id:  # applying it releases the former flow
         outbox.enqueue(session, OutboxKind.APPLY_APP, template.app_id)
     for old, new in applied.moved.items():
         for job in jobs_of_flow_run(session, old):

@@ -1,7 +1,7 @@
-"""What Prefect shows of the windows to come: the runs it does not make itself, and their names.
+"""Upcoming windows in Prefect: the runs it does not create itself, and the runs' names.
 
-Where Prefect's scheduler yields the instants of the windows, the next run of a run template gets
-our name. Where it does not, its next runs are made here, and withdrawn when the template changes.
+If Prefect's scheduler produces the times of the windows, the next run of a run template gets our
+name. If not, its next runs are created here, and deleted when the template changes.
 """
 
 import asyncio
@@ -30,7 +30,7 @@ from jobauto_prefect.ledger.records import RunTemplate
 from jobauto_prefect.ledger.store import ReadingSession
 
 MOST = 3
-"""Runs that are made ahead."""
+"""Maximum number of runs created ahead."""
 
 AHEAD = timedelta(days=1)
 SECOND = timedelta(seconds=1)
@@ -38,7 +38,7 @@ SECOND = timedelta(seconds=1)
 
 @dataclass(frozen=True, slots=True)
 class UpcomingRun:
-    """A window to come: when its run is due, what it is called, the key that keeps it single."""
+    """An upcoming window: when its run is due, its name, and the key that prevents duplicates."""
 
     due: datetime
     name: str
@@ -47,7 +47,7 @@ class UpcomingRun:
 
 @dataclass(frozen=True, slots=True)
 class Outlook:
-    """The next windows of a run template, and whether Prefect's own schedule makes their runs."""
+    """The next windows of a run template, and whether Prefect's own schedule creates their runs."""
 
     template_id: int
     deployment_id: UUID
@@ -56,16 +56,16 @@ class Outlook:
     coming: tuple[UpcomingRun, ...]
 
     def wants_runs(self, *, changed: bool) -> bool:
-        """Whether runs are to be made ahead, or to be withdrawn because all `changed`."""
+        """Whether runs must be created ahead, or deleted because the deployment `changed`."""
         return changed or bool(self.coming and not self.by_prefect)
 
 
 def outlook_of(
     template: RunTemplate, now: datetime, pool: str, closed: ClosedTime
 ) -> Outlook | None:
-    """Return what is to come of a template; None: not applied, or its schedule can't be used.
+    """Return the outlook of a template, or None if it is not applied.
 
-    Windows in closed time have no run yet: it is not certain that they get one.
+    Windows in closed time have no run yet, as they may never get one.
     """
     if template.deployment_id is None:
         return None
@@ -88,9 +88,10 @@ def outlook_of(
 
 
 async def sync_upcoming_runs(context: EngineContext, outlook: Outlook, *, changed: bool) -> None:
-    """Make the runs that are made ahead for one template in Prefect, and delete others.
+    """Create one template's upcoming runs in Prefect, and delete those no longer wanted.
 
-    Whoever calls holds the template's lock. `changed`: it was written anew, so were its runs.
+    The caller holds the template's lock. `changed`: the deployment changed, so create its runs
+    again.
 
     Raises:
         PrefectUnavailable: Prefect does not answer.
@@ -111,7 +112,7 @@ async def sync_upcoming_runs(context: EngineContext, outlook: Outlook, *, change
 def read_outlooks(
     session: ReadingSession, templates: Iterable[RunTemplate], context: EngineContext
 ) -> list[Outlook]:
-    """Return what is to come of templates; nothing of those that have gone or are not applied."""
+    """Return the outlooks of templates, except deleted and unapplied ones."""
     pool, now = context.settings.pool, context.ledger.clock()
     lasting = [template for template in templates if template.retired_at is None]
     with_windows = [template for template in lasting if template.next_window is not None]
@@ -119,14 +120,14 @@ def read_outlooks(
     outlooks = []
     for template in lasting:
         closed_time = closed.get(template.id, ALWAYS_OPEN)
-        with apart(f"what is to come of run template {template.id}"):
+        with apart(f"the upcoming windows of run template {template.id}"):
             outlook = outlook_of(template, now, template.pool or pool, closed_time)
             outlooks += [] if outlook is None else [outlook]
     return outlooks
 
 
 async def _made_ahead(context: EngineContext, outlook: Outlook) -> dict[str, dict[str, Any]]:
-    """Return key -> flow run that waits and that no job has yet."""
+    """Return key -> flow run that waits and that no job is bound to yet."""
     query = {
         "deployments": {"id": {"any_": [str(outlook.deployment_id)]}},
         "flow_runs": {"state": {"type": {"any_": ["SCHEDULED"]}}},
@@ -140,21 +141,21 @@ async def _made_ahead(context: EngineContext, outlook: Outlook) -> dict[str, dic
 
 
 async def _make(api: PrefectApi, deployment_id: UUID, coming: UpcomingRun) -> None:
-    with contextlib.suppress(NotFound):  # the deployment: whoever deleted it meant its runs, too
+    with contextlib.suppress(NotFound):  # whoever deleted the deployment meant its runs, too
         parameters = {"jobauto": {"window": coming.due.isoformat()}}
         run = NewRun(coming.name, coming.due, parameters, idempotency_key=coming.key)
         await create_run(api, deployment_id, run)
 
 
 class UpcomingRuns:
-    """Looks again and again for templates whose next windows are others than at the last look."""
+    """Looks regularly for templates whose next windows have changed since the last look."""
 
     def __init__(self, context: EngineContext) -> None:
         self._context = context
         self._shown: dict[int, tuple[UpcomingRun, ...]] = {}
 
     async def look(self) -> list[int]:
-        """Name the runs Prefect made; return the templates whose runs are to be made.
+        """Name the runs Prefect created; return the templates whose runs must be created here.
 
         Raises:
             PrefectUnavailable: Prefect does not answer.
@@ -172,7 +173,7 @@ class UpcomingRuns:
         return [outlook.template_id for outlook in new if not outlook.by_prefect]
 
     def shown(self, template_id: int, outlook: Outlook | None) -> None:
-        """Note that what Prefect has of a template is this."""
+        """Note that Prefect now shows this outlook of a template."""
         if outlook is not None:
             self._shown[template_id] = outlook.coming
 
@@ -224,6 +225,6 @@ class UpcomingRuns:
 
 
 def is_upcoming(run: Mapping[str, Any]) -> bool:
-    """Whether it was made for a window to come: the target gets its own."""
+    """Whether it was created for an upcoming window; the target gets its own."""
     named = run["parameters"].get("jobauto")
     return isinstance(named, dict) and "window" in named

@@ -1,4 +1,4 @@
-"""The jobauto worker. Prefect loads this package by its name, in every process of its own."""
+"""The jobauto worker. Prefect loads this package by name in each of its processes."""
 
 from jobauto_prefect.engine.worker.jobauto_worker import JobautoWorker
 

@@ -19,24 +19,25 @@ from jobauto_prefect.jobs.isolation import apart
 logger = logging.getLogger(__name__)
 
 FRESH_SECONDS = 1.0
-"""How long an answer of Prefect is worked through before it is asked again: a burst of runs must
-not cost one question each."""
+"""How long an answer of Prefect is used before polling again: a burst of runs must not cost one
+request each."""
 
 CLAIM_AHEAD_SECONDS = 0.25
-"""So long before a run is due it is claimed, and its process waits: claim and Running take 70 ms,
-and twice that where some runs are due at once. It is less than the ledger grants."""
+"""How early a run is claimed; its process then waits until the run is due. Claim and Running take
+70 ms, twice that if several runs are due at once. Less than the ledger grants."""
 
 ASK_AHEAD_SECONDS = 0.4
-"""How long before a claim Prefect is asked once more: the answer is there when the run is due."""
+"""How long before a claim Prefect is polled again, so that the answer is there when the run is due.
+"""
 
 CROWD_SECONDS = 0.1
-"""The shortest poll interval while runs are active: a burst's announcements must not cost a
-question each."""
+"""Minimum poll interval while runs are active: a burst's announcements must not cost one request
+each."""
 
 UNSEEN_SECONDS = (0.02, 0.1, 0.4, 2.0)
-"""The pauses before looking again for an announced run that can't be read yet."""
+"""Delays before polling again for an announced run that can't be read yet."""
 
-AWAY_SECONDS = 1.0  # until the next question where Prefect did not answer
+AWAY_SECONDS = 1.0  # until the next poll after Prefect did not answer
 AT_LEAST = 30  # runs asked for at once
 
 
@@ -46,7 +47,7 @@ class WaitingRun:
 
     `due` is when it may start, `scheduled_for` when it was first meant to: a retry is due later.
     `changed_at` is when Prefect last changed it; None: not known. `deployment_id` is None for a run
-    that nobody made from a deployment. Of an `announced` one no more is known than its ids.
+    that nobody made from a deployment. Only the ids of an `announced` run are known.
     """
 
     id: UUID
@@ -69,8 +70,8 @@ async def waiting_runs(
 ) -> list[WaitingRun]:
     """Return what a worker of the pool may start up to an instant, the most urgent first.
 
-    No more than `limit` runs, and no more than the limits of pool and queues leave free; of all
-    its queues where none is named.
+    At most `limit` runs, and no more than the free slots of pool and queues; without `queues`,
+    those of all queues.
 
     Raises:
         NotFound: there is no such work pool.
@@ -107,17 +108,17 @@ def _run(flow_run: Mapping[str, Any]) -> WaitingRun:
 
 
 Handle = Callable[[WaitingRun], Awaitable[float]]
-"""Works on a run to its end; for so many seconds it is not worth another try, or `UNKNOWN`."""
+"""Drives a run to its end; returns how many seconds not to retry it, or `UNKNOWN`."""
 
 UNKNOWN = -1.0
-"""Of a run that was announced more has to be known: Prefect is to be asked for it."""
+"""The ids of an announced run are not enough: poll Prefect for it."""
 
 
 @dataclass(frozen=True, slots=True)
 class PollTarget:
-    """What a worker works for, and how. No queues: all of the pool; no limit: any number.
+    """What a worker serves. No queues: all of the pool; no limit: any number of runs.
 
-    `lookahead_seconds` is how far ahead it asks, to know when to wake up.
+    `lookahead_seconds` is how far ahead it looks, to know when to wake up.
     """
 
     pool: str
@@ -127,11 +128,11 @@ class PollTarget:
 
 
 class Dispatcher:
-    """Keeps as many runs in hand as the limit allows. `wake`, `announce` and `drop` never wait.
+    """Runs as many runs as the limit allows. `wake`, `announce` and `drop` never block.
 
-    While it `is_able` to start nothing, it asks for nothing either; `wake` it afterwards. While it
-    `hears_all` that comes to wait, an end of a run is no reason to ask. What `is_stray` only has to
-    be ended: it counts for nothing in the limit.
+    While not `is_able` to start runs, it does not poll either; `wake` it afterwards. While it
+    `hears_all`, events announce all waiting runs, so the end of a run is no reason to poll. A run
+    that `is_stray` only has to be ended: it does not count towards the limit.
     """
 
     def __init__(
@@ -180,9 +181,9 @@ class Dispatcher:
             self._wanted.set()
 
     def start(self, run: WaitingRun) -> None:
-        """Start a run that was announced; where that can't be, poll for it.
+        """Start an announced run; if that is not possible, poll for it.
 
-        Runs that wait already come first: which is next is for Prefect to say.
+        Runs that already wait come first: Prefect decides which is next.
         """
         if run.id in self._in_hand:
             return
@@ -195,22 +196,22 @@ class Dispatcher:
             self.announce(run.id)
 
     def drop(self, flow_run_id: UUID) -> None:
-        """Forget a run that does not wait any more."""
+        """Forget a run that no longer waits."""
         kept = [run for run in self._offered if run.id != flow_run_id]
         self._offered = deque(kept)
         self._unseen.discard(flow_run_id)
 
     def pause(self, seconds: float) -> None:
-        """Start nothing for this many seconds."""
+        """Start no runs for this many seconds."""
         self._paused_until = max(self._paused_until, self._time() + seconds)
 
     def stop(self) -> None:
-        """Start nothing any more; what is in hand goes on."""
+        """Stop starting runs; let active runs finish."""
         self.stopped = True
         self._wanted.set()
 
     async def run(self) -> None:
-        """Look whenever there is a reason to, until stopped."""
+        """Look whenever there is a reason, until stopped."""
         while not self.stopped:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(self._seconds_to_next()):
@@ -219,7 +220,7 @@ class Dispatcher:
             await self.start_due()
 
     async def start_due(self) -> None:
-        """Start what is due, up to the limit, by an answer of Prefect that is fresh."""
+        """Start what is due, up to the limit, from a fresh answer of Prefect."""
         async with self._looking:
             while self._may_start():
                 if self._must_ask():
@@ -229,7 +230,7 @@ class Dispatcher:
                     return
 
     async def poll(self) -> None:
-        """Ask Prefect even where nothing can be started: it shows people that somebody asks."""
+        """Poll Prefect even if nothing can be started: its UI then shows the queue as polled."""
         if not self._is_able():
             return
         async with self._looking:
@@ -239,12 +240,12 @@ class Dispatcher:
         self._wanted.set()
 
     async def wait_until_idle(self) -> None:
-        """Return when nothing is in hand."""
+        """Return when no runs are active."""
         while self._in_hand:
             await asyncio.wait(list(self._in_hand.values()))
 
     async def abandon(self) -> None:
-        """Cancel what is in hand."""
+        """Cancel the active runs."""
         tasks = list(self._in_hand.values())
         for task in tasks:
             task.cancel()
@@ -275,11 +276,11 @@ class Dispatcher:
         return bool(self._unseen) and not any(run.due <= now for run in self._offered)
 
     def _more_may_wait(self) -> bool:
-        """Whether the last answer was cut off at its limit, and all of it has been used."""
+        """Whether the last answer was truncated by its limit, and all of it has been used."""
         return self._answer_was_full and not self._offered
 
     def _seconds_to_next(self) -> float | None:
-        """Return the seconds until there is something to do unasked; None: only when woken."""
+        """Return the seconds until there is something to do; None: only when woken."""
         if self._paused_for() > 0:
             return self._paused_for()
         moments = []
@@ -291,7 +292,7 @@ class Dispatcher:
             if self._ended_at > self._asked_at and not self._hears_all():
                 moments.append(self._asked_at + FRESH_SECONDS - self._time())
             if self._next_due is not None:
-                # A run known for long is asked for once more before it is claimed.
+                # Poll once more before claiming a run that has been known for long.
                 seconds = (self._next_due - self._clock()).total_seconds() - CLAIM_AHEAD_SECONDS
                 age = self._time() - self._asked_at
                 moments.append(
@@ -322,10 +323,10 @@ class Dispatcher:
         self._unseen -= told | self._in_hand.keys()
         self._unseen_looks += 1
         if self._unseen_looks > len(UNSEEN_SECONDS):
-            self._unseen.clear()  # they wait for a later time, or have gone to another worker
+            self._unseen.clear()  # they wait for a later time, or another worker has them
 
     def _start_offered(self) -> None:
-        """Start what is due; slots that are left are for what is due in a moment."""
+        """Start what is due; use free slots for what is due in a moment."""
         self._avoided = {run: until for run, until in self._avoided.items() if until > self._time()}
         now = self._clock()
         self._start_offered_until(now)

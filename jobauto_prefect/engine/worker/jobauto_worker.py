@@ -48,17 +48,17 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 SIGNALS = (signal.SIGTERM, signal.SIGINT)
-LOOKAHEAD = 2.5  # pauses between polls; a run that is due between two polls must be known before
-PATIENCE_SECONDS = 5.0  # until people are told what the worker waits for
-SILENT_POLLS = 30  # missed ones after which a worker counts as stuck, as with other workers
+LOOKAHEAD = 2.5  # polls; a run that becomes due between two polls must be known before
+PATIENCE_SECONDS = 5.0  # until the worker prints what it waits for
+SILENT_POLLS = 30  # missed polls after which a worker counts as stuck, as for other workers
 
 
 class JobautoResult(BaseWorkerResult):
-    """Prefect wants a type; nothing is submitted through Prefect's engine."""
+    """Required by Prefect's base class; nothing is submitted through Prefect's engine."""
 
 
 class JobautoWorker(BaseWorker[BaseJobConfiguration, BaseVariables, JobautoResult]):
-    """Claims each run at the facade, runs its job, and tells Prefect how it ended."""
+    """Claims each run at the facade, runs its job, and reports the result to Prefect."""
 
     type = POOL_TYPE
     job_configuration = BaseJobConfiguration
@@ -79,7 +79,7 @@ class JobautoWorker(BaseWorker[BaseJobConfiguration, BaseVariables, JobautoResul
         when_ready: Callable[[], None] | None = None,
         **others: Any,
     ) -> None:
-        """Set up a worker; `name` defaults to host and pool, `limit` to the settings' one.
+        """Set up a worker; `name` defaults to host and pool, `limit` to the setting.
 
         `run_as` are the users of native jobs, see `WorkerConfig`. `when_ready` is called once the
         facade knows this worker.
@@ -103,7 +103,7 @@ class JobautoWorker(BaseWorker[BaseJobConfiguration, BaseVariables, JobautoResul
 
     @classmethod
     def get_default_base_job_template(cls) -> dict[str, Any]:
-        """Return what a work pool made by `prefect worker start` begins with."""
+        """Return the initial job template of a work pool created by `prefect worker start`."""
         return copy.deepcopy(BASE_JOB_TEMPLATE)
 
     async def start(
@@ -112,12 +112,12 @@ class JobautoWorker(BaseWorker[BaseJobConfiguration, BaseVariables, JobautoResul
         with_healthcheck: bool = False,
         printer: Callable[..., None] = print,
     ) -> None:
-        """Work until SIGTERM, SIGINT or cancellation, then drain; a second one hurries.
+        """Work until SIGTERM, SIGINT or cancellation, then drain; a second one shortens the drain.
 
         Raises:
             NotReady: there is no token.
             Conflict: a living worker has this name.
-            Unauthorized, Forbidden: the facade does not let this worker work for its pool.
+            Unauthorized, Forbidden: the facade does not allow this worker in its pool.
         """
         self._working = asyncio.create_task(self._work(run_once, with_healthcheck, printer))
         with self._handle_signals():
@@ -125,14 +125,14 @@ class JobautoWorker(BaseWorker[BaseJobConfiguration, BaseVariables, JobautoResul
                 await asyncio.wait({self._working})
             except asyncio.CancelledError:
                 self.end()
-                with anyio.CancelScope(shield=True):  # or the scope would cancel again and again
+                with anyio.CancelScope(shield=True):  # otherwise it would cancel repeatedly
                     await self._outlast(self._working)
                 raise
         if not self._working.cancelled():
             self._working.result()
 
     def end(self) -> None:
-        """Take no more runs and drain; called again, shorten the grace period."""
+        """Stop accepting runs and drain; called again, shorten the grace period."""
         if self._asked_to_end.is_set() and self._worker_session is not None:
             self._worker_session.hurry()
         self._asked_to_end.set()
@@ -142,7 +142,7 @@ class JobautoWorker(BaseWorker[BaseJobConfiguration, BaseVariables, JobautoResul
     async def setup(self) -> None:
         """Set up the base worker once Prefect answers, then subscribe to the pool's events.
 
-        The base worker would ask again only with its next heartbeat.
+        The base worker would retry only with its next heartbeat.
         """
         if self._prefect is not None and self._makes_pool:
             await retry_until_available(ensure_pool, self._prefect, self._pool_name)
@@ -150,14 +150,14 @@ class JobautoWorker(BaseWorker[BaseJobConfiguration, BaseVariables, JobautoResul
         self._listen()
 
     async def sync_with_backend(self) -> None:
-        """Send a heartbeat, or while no job can be started none, which shows the worker offline.
+        """Send a heartbeat, unless no job can be started: the worker is then shown as offline.
 
-        Once it has worked, a Prefect that is away does not end the worker.
+        After the first success, an outage of Prefect does not end the worker.
         """
         try:
             if self.is_setup and not self._is_able:
                 if self._worker_channel is not None:
-                    # While it is open it sends heartbeats by itself; the next sync opens another.
+                    # An open channel sends heartbeats by itself; the next sync opens another.
                     self._worker_channel.stop()
                     self._worker_channel = None
             else:
@@ -168,7 +168,7 @@ class JobautoWorker(BaseWorker[BaseJobConfiguration, BaseVariables, JobautoResul
             logger.warning("no heartbeat was sent to Prefect: %s", error)
 
     async def get_and_submit_flow_runs(self) -> "list[FlowRun]":
-        """Poll beside the event stream; nothing is submitted through Prefect."""
+        """Poll in addition to the event stream; nothing is submitted through Prefect."""
         self._alive_at = time.monotonic()
         if self._worker_session is not None:
             self._listen()
@@ -180,15 +180,15 @@ class JobautoWorker(BaseWorker[BaseJobConfiguration, BaseVariables, JobautoResul
         return self._worker_session is None or self._worker_session.is_able
 
     def is_worker_still_polling(self, query_interval_seconds: float) -> bool:
-        """Whether the loops of this worker turn, or wait for their first look.
+        """Whether this worker's loops are running, or wait for their first poll.
 
-        An outage of Prefect is none of the worker's.
+        An outage of Prefect does not count.
         """
         silence = SILENT_POLLS * query_interval_seconds
         return self._alive_at is None or time.monotonic() - self._alive_at <= silence
 
     def _polls(self) -> bool:
-        """Whether the worker polls, for the management port."""
+        """Whether the worker is polling, for the management port."""
         return self.is_worker_still_polling(get_current_settings().worker.query_seconds)
 
     async def run(
@@ -197,7 +197,7 @@ class JobautoWorker(BaseWorker[BaseJobConfiguration, BaseVariables, JobautoResul
         configuration: BaseJobConfiguration,  # noqa: ARG002
         task_status: "TaskStatus[int] | None" = None,  # noqa: ARG002
     ) -> JobautoResult:
-        """Refuse: nothing reaches this method, for runs are claimed, not submitted."""
+        """Refuse: runs are claimed, not submitted, so nothing calls this."""
         raise Conflict(
             f"flow run {flow_run.id} can't be submitted: a jobauto worker runs deployments of run"
             " templates; use another work pool"
@@ -208,7 +208,7 @@ class JobautoWorker(BaseWorker[BaseJobConfiguration, BaseVariables, JobautoResul
     async def _work(
         self, run_once: bool, with_healthcheck: bool, printer: Callable[..., None]
     ) -> None:
-        # What only a working worker needs: every process of Prefect imports this module.
+        # Imported here because every process of Prefect imports this module.
         from jobauto_prefect.engine.api import connect, sign_in_as
         from jobauto_prefect.engine.worker.session import SessionOptions, WorkerSession
         from jobauto_prefect.engine.worker.worker_monitor import (
@@ -274,7 +274,7 @@ class JobautoWorker(BaseWorker[BaseJobConfiguration, BaseVariables, JobautoResul
             )
 
     async def _finish(self, session: "WorkerSession", asked: "asyncio.Task[Any]") -> None:
-        """Wait for the jobs' ends however long they take, unless the worker is asked to end."""
+        """Wait for the jobs to end, however long they take, unless the worker is asked to end."""
         finishing = asyncio.create_task(session.finish())
         await asyncio.wait({finishing, asked}, return_when=asyncio.FIRST_COMPLETED)
         if not finishing.done():
@@ -288,13 +288,13 @@ class JobautoWorker(BaseWorker[BaseJobConfiguration, BaseVariables, JobautoResul
         self._reporting = asyncio.create_task(self._report_fitness(api))
 
     async def _report_fitness(self, api: "PrefectApi") -> None:
-        """Tell Prefect within seconds whether this worker works."""
+        """Report to Prefect at once whether this worker is able to work."""
         try:
             await self.sync_with_backend()
             if not self._is_able:
                 await announce_silence(api, self._pool_name, self.name)
         except (JobautoError, httpx.HTTPError, RuntimeError) as error:
-            logger.warning("Prefect was not told whether this worker works: %s", error)
+            logger.warning("the state of this worker was not reported to Prefect: %s", error)
 
     async def _outlast(self, working: "asyncio.Task[None]") -> None:
         while not working.done():
@@ -304,7 +304,7 @@ class JobautoWorker(BaseWorker[BaseJobConfiguration, BaseVariables, JobautoResul
                 self.end()
 
     def _listen(self) -> None:
-        with contextlib.suppress(RuntimeError):  # the work pool is not known yet
+        with contextlib.suppress(RuntimeError):  # the work pool is still unknown
             if self._worker_session is not None:
                 self._worker_session.listen_to(self.work_pool.id)
 
@@ -321,14 +321,11 @@ class JobautoWorker(BaseWorker[BaseJobConfiguration, BaseVariables, JobautoResul
 
     @contextlib.contextmanager
     def _handle_signals(self) -> Iterator[None]:
-        """Handle signals by our handlers instead of those of `prefect worker start`.
-
-        Those end the process.
-        """
+        """Replace the signal handlers of `prefect worker start`, which end the process."""
         loop = asyncio.get_running_loop()
         heeded = []
         for number in SIGNALS:
-            # Only the main thread's loop can.
+            # Only works in the main thread's loop.
             with contextlib.suppress(NotImplementedError, RuntimeError, ValueError):
                 loop.add_signal_handler(number, self.end)
                 heeded.append(number)

@@ -1,4 +1,4 @@
-"""Prefect's event stream, for as long as the worker lives."""
+"""Prefect's event stream, for the lifetime of the worker."""
 
 import asyncio
 import logging
@@ -20,7 +20,7 @@ logger = logging.getLogger(__name__)
 
 PREFIX = "prefect.flow-run."
 WAITING = frozenset({"Scheduled", "AwaitingRetry", "Resuming"})
-"""States that mean: a worker may start this run."""
+"""States in which a worker may start the run."""
 ENDING = frozenset({"Cancelling", "Cancelled"})
 
 POOL, QUEUE = "prefect.work-pool.", "prefect.work-queue."
@@ -30,12 +30,12 @@ LIMIT_EVENTS = frozenset(
         *(f"{QUEUE}{word}" for word in ("paused", "ready", "not-ready", "updated", "created")),
     }
 )
-"""Events after which a work pool or its queues may offer other runs than before."""
+"""Events after which a work pool or its queues may offer different runs."""
 
 OF_JOBS = re.compile(r" #[0-9]+( \(task [0-9]+, attempt [0-9]+\))?$")
-"""How the names of flow runs end that the ledger makes. A hint, which saves asking about others."""
+"""How names of flow runs created by the ledger end. A hint that saves asking about other runs."""
 
-SHORTEST_PAUSE, LONGEST_PAUSE = 0.1, 5.0  # seconds between attempts to connect
+SHORTEST_PAUSE, LONGEST_PAUSE = 0.1, 5.0  # seconds between connection attempts
 MISSED = timedelta(minutes=1)
 """How far back a new connection replays events."""
 
@@ -44,7 +44,7 @@ MISSED = timedelta(minutes=1)
 class Announcement:
     """A flow run that waits for a worker, now or later.
 
-    `deployment_id` and `queue_id` are said of one that was just made for a job; else they are None.
+    `deployment_id` and `queue_id` are given for a run just created for a job, otherwise None.
     """
 
     flow_run_id: UUID
@@ -53,44 +53,44 @@ class Announcement:
 
 
 class RunListener(Protocol):
-    """Handles what happens in a work pool. No call may take long."""
+    """Handles events of a work pool. No call may block."""
 
     def on_connected(self) -> None:
-        """Handle a stream that is there, perhaps again: what was said meanwhile went unheard."""
+        """Handle a new or renewed connection: earlier events may be missed."""
 
     def on_disconnected(self) -> None:
-        """Handle the loss of the stream, for now."""
+        """Handle a lost connection; it will be renewed."""
 
     def on_scheduled(self, announcement: Announcement) -> None:
         """Handle a flow run that waits for a worker, now or later."""
 
     def on_limits_changed(self) -> None:
-        """Handle work pool or queues that may be paused, or have other limits."""
+        """Handle a work pool or queues that may be paused or have new limits."""
 
     def on_cancelling(self, flow_run_id: UUID) -> None:
-        """Handle a flow run that somebody ends, or ended a minute ago."""
+        """Handle a flow run that is being cancelled, or was up to a minute ago."""
 
 
 async def listen(pool_id: UUID, listener: RunListener, clock: Clock) -> None:
     """Notify `listener` of the flow runs of a work pool until cancelled, reconnecting forever.
 
-    `clock` is the service's: this host's may be another.
+    `clock` is the service's, as this host's may differ.
     """
     pause, complained = SHORTEST_PAUSE, False
     while True:
         since = time.monotonic()
         try:
-            # One attempt each: to know of every reconnection is the point of this loop.
+            # One attempt per connection, because this loop must notice every reconnection.
             async with _subscriber(pool_id, clock()) as stream:
                 listener.on_connected()
                 async for event in stream:
                     _notify(listener, event)
         except Exception as error:  # noqa: BLE001 - a subscriber fails in many ways; polling goes on
-            # A stream that is opened and refused at once is not to be asked for without pause.
+            # Don't reset the pause for a stream that opens but is refused at once.
             if time.monotonic() - since > LONGEST_PAUSE:
                 pause, complained = SHORTEST_PAUSE, False
             if not complained:
-                logger.warning("%s", PrefectUnavailable(f"Prefect's events do not come: {error}"))
+                logger.warning("%s", PrefectUnavailable(f"no events arrive from Prefect: {error}"))
             complained = True
         listener.on_disconnected()
         await asyncio.sleep(pause)
@@ -104,7 +104,8 @@ def _subscriber(pool_id: UUID, now: datetime) -> PrefectEventSubscriber:
         any_resource=EventAnyResourceFilter(id=[f"prefect.work-pool.{pool_id}"]),
     )
     subscriber = get_events_subscriber(wanted, reconnection_attempts=0)
-    # Its own is this host's time less a minute: nothing is heard until then where that is ahead.
+    # Prefect's default is this host's time less a minute. If this host is ahead, events up to then
+    # would be missed.
     subscriber._backfill_since = now - MISSED  # type: ignore[assignment]  # noqa: SLF001
     return subscriber
 

@@ -1,4 +1,4 @@
-"""Job output on its way to Prefect's logs: one call per batch, whatever number of jobs."""
+"""Ships job output to Prefect's logs: one call per batch, for any number of jobs."""
 
 import asyncio
 import logging
@@ -25,7 +25,7 @@ LEVELS = {"stdout": logging.INFO, "stderr": logging.WARNING, "notice": logging.W
 LOGGER_NAME = "jobauto"
 
 BATCH_SECONDS = 0.25
-"""How long a line waits for others."""
+"""How long a line waits to be batched."""
 
 BATCH_LINES = 1000
 BATCH_CHARACTERS = 1_000_000
@@ -33,15 +33,16 @@ LONGEST_LINE = 100_000  # characters; Prefect refuses batches that are too large
 MOST_WAITING = 50_000  # lines kept while Prefect is away
 PAUSE_SECONDS = 2.0  # between attempts while Prefect is away
 FAILED_SECONDS = 0.5  # before a line on which Prefect failed is sent again
-MOST_FAILURES = 3  # of Prefect on one line, until it goes without it
+MOST_FAILURES = 3  # of Prefect on one line, until the line is dropped
 
 
 MOST_LINES = 10_000
-"""Lines of one run's output in Prefect's log; each costs Prefect a row, which its page loads."""
+"""Lines of one run's output in Prefect's log; Prefect stores each as a row, and its page loads all.
+"""
 
 
 class LogShipper:
-    """Sends lines in the order they came. While Prefect is away the oldest ones may be lost."""
+    """Sends lines in order. While Prefect is away the oldest ones may be dropped."""
 
     def __init__(self, api: PrefectApi) -> None:
         self._api = api
@@ -50,8 +51,8 @@ class LogShipper:
         self._sending = asyncio.Lock()
 
     def run_log(self, flow_run_id: UUID, job_id: int) -> OnLines:
-        """Return what takes a run's output; after `MOST_LINES` a notice says where the rest is."""
-        room = MOST_LINES  # less than none once the notice is out
+        """Return a consumer of a run's output that stops, with a notice, after `MOST_LINES`."""
+        room = MOST_LINES  # negative once the notice is out
 
         async def add(output: list[OutputLines]) -> None:
             nonlocal room
@@ -67,7 +68,7 @@ class LogShipper:
         return add
 
     def add(self, flow_run_id: UUID, lines: OutputLines) -> None:
-        """Take lines of a flow run's job; they are sent within a moment."""
+        """Enqueue lines of a flow run's job; they are sent within a moment."""
         common = {
             "flow_run_id": str(flow_run_id),
             "name": LOGGER_NAME,
@@ -90,10 +91,10 @@ class LogShipper:
                 await asyncio.sleep(PAUSE_SECONDS)
 
     async def flush(self) -> None:
-        """Send what waits, now.
+        """Send waiting lines now.
 
         Raises:
-            PrefectUnavailable: the lines not yet sent go on waiting.
+            PrefectUnavailable: unsent lines keep waiting.
         """
         async with self._sending:
             while batch := self._next():
@@ -118,7 +119,8 @@ class LogShipper:
             run = batch[0]["flow_run_id"]
             part = [line for line in batch if line["flow_run_id"] == run]
             rest = [line for line in batch if line["flow_run_id"] != run]
-            # One line may be to blame, but a run is forbidden as a whole, such as a deleted one.
+            # One line may be the cause, but a forbidden run, such as a deleted one, is forbidden as
+            # a whole.
             if not rest and not isinstance(error, Forbidden):
                 part, rest = part[: len(part) // 2], part[len(part) // 2 :]
             if part and rest:

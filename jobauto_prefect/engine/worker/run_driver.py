@@ -50,21 +50,20 @@ from jobauto_prefect.runtime.worker_context import WorkerContext
 
 logger = logging.getLogger(__name__)
 
-TAKEN_SECONDS = 5.0  # until a run that another job holds is asked for again
-FOREIGN_SECONDS = 60.0  # until a run of another ledger is asked for again
+TAKEN_SECONDS = 5.0  # until a run that another job holds is retried
+FOREIGN_SECONDS = 60.0  # until a run of another ledger is retried
 UNAUTHORIZED_SECONDS = 30.0
-STRAYS_AT_ONCE = 4  # runs of other ledgers, beside its own
+STRAYS_AT_ONCE = 4  # runs of other ledgers, in addition to its own
 
 NOT_YET_SECONDS = (0.02, 0.06)
-"""An announcement may come before whoever made the run has noted whose it is; then the facade is
-asked again so soon."""
+"""Delays before repeating a claim whose run was announced before its creator stored its id."""
 
 OF_ENDS = frozenset({"jobauto.exit_code", "jobauto.severity"})
-"""Labels that a run can't have from its beginning."""
+"""Labels that a run can't have from the start."""
 
 RUNNING_SECONDS = 5.0
-"""How long a claimed job waits for Prefect to say Running; then it starts all the same, and
-Prefect hears of it when it is back."""
+"""How long a claimed job waits for Prefect to set Running; then it starts anyway, and Prefect is
+told when it is back."""
 
 DELETED_IN_PREFECT = "its flow run was deleted in Prefect"
 NO_DEPLOYMENT = "this work pool runs deployments of jobauto's run templates, and this run has none"
@@ -72,7 +71,7 @@ NO_DEPLOYMENT = "this work pool runs deployments of jobauto's run templates, and
 
 @dataclass(slots=True, eq=False)
 class ActiveRun:
-    """A flow run in hand. `end` says why it must not start, or not go on."""
+    """A flow run in progress. `end` says why it must not start or continue."""
 
     run: WaitingRun
     claim: LaunchClaim | None = None
@@ -83,7 +82,7 @@ class ActiveRun:
 
 
 class RunDriver:
-    """Drives flow runs, each on its own; `pause` is called where none can be claimed for now."""
+    """Drives flow runs, each on its own; calls `pause` if none can be claimed for now."""
 
     def __init__(
         self,
@@ -106,7 +105,7 @@ class RunDriver:
         self._stray_turns = asyncio.Semaphore(STRAYS_AT_ONCE)
 
     async def drive(self, run: WaitingRun) -> float:
-        """Take a run from its claim to its end; returns the seconds to leave it alone."""
+        """Drive a run from its claim to its end; return for how many seconds not to retry it."""
         async with self._stray_turns if self.is_stray(run) else contextlib.nullcontext():
             try:
                 if run.deployment_id is None:
@@ -115,12 +114,12 @@ class RunDriver:
                     return FOREIGN_SECONDS
                 with log_context():
                     return await self._drive(run, run.deployment_id)
-            except PrefectFailed as error:  # of a job the reconciler shows the end
-                logger.warning("flow run %s is left for now: %s", run.id, error)
+            except PrefectFailed as error:  # if it has a job, the reconciler shows its end
+                logger.warning("skipping flow run %s for now: %s", run.id, error)
                 return FOREIGN_SECONDS
 
     def is_stray(self, run: WaitingRun) -> bool:
-        """Whether a run is of no run template, as far as the facade said lately."""
+        """Whether a run belongs to no run template, by a recent answer of the facade."""
         until = self._strays.get(run.deployment_id, float("-inf"))
         return run.deployment_id is None or asyncio.get_running_loop().time() < until
 
@@ -132,7 +131,7 @@ class RunDriver:
             if isinstance(answer, float):
                 return answer
             if answer.refusal is not None and answer.refusal.reason == BEING_REGISTERED:
-                return TAKEN_SECONDS  # the gateway lets no worker change it before
+                return TAKEN_SECONDS  # until then the gateway lets no worker change the run
             if answer.refusal is not None:
                 await self._reporter.report(
                     run.id, answer.refusal.run_status, RunMetadata(run.labels)
@@ -155,7 +154,7 @@ class RunDriver:
     # claiming
 
     async def _claim(self, active: ActiveRun, deployment_id: UUID) -> ClaimAnswer | float:
-        """Return the facade's answer, or for how long to leave the run."""
+        """Return the facade's answer, or for how many seconds not to retry the run."""
         run = active.run
         claim = Claim(
             claim_id=uuid4(),
@@ -175,7 +174,7 @@ class RunDriver:
             work_directory=self._opened.work_directory,
             without=self._opened.fitness.missing_executors,
         )
-        # The same claim as long as there is no answer: one that got lost does no harm.
+        # Repeat the same claim until it is answered; a lost answer does no harm.
         active.claim = LaunchClaim(self._opened.client, claim)
         with self._opened.held.claiming(claim.claim_id):
             active.claiming = asyncio.create_task(_ask_claim(active.claim, run))
@@ -192,7 +191,7 @@ class RunDriver:
 
     def _refused(self, run: WaitingRun, error: BaseException) -> float:
         if isinstance(error, Conflict):
-            logger.debug("flow run %s is left untouched: %s", run.id, error)
+            logger.debug("skipping flow run %s: %s", run.id, error)
             return TAKEN_SECONDS
         if isinstance(error, Unauthorized):
             logger.error("the facade does not know this worker's token: %s", error)
@@ -206,13 +205,13 @@ class RunDriver:
         return FOREIGN_SECONDS
 
     def give_up_claims(self) -> None:
-        """Do not wait for the facade's answers any longer."""
+        """Stop waiting for the facade's answers."""
         for active in self._active_runs.values():
             if active.claiming is not None:
                 active.claiming.cancel()
 
     async def wait_until_decided(self) -> None:
-        """Return when it is known of each run in hand whether a process starts for it."""
+        """Return when each active run has started its process or will not start one."""
         while self._undecided:
             self._none_undecided.clear()
             await self._none_undecided.wait()
@@ -236,8 +235,8 @@ class RunDriver:
             if running.done() and running.exception() is None:
                 active.end = active.end or _reason_not_to_start(running.result())
             run_status = await self._run(active, launch)
-            # States come to Prefect in their order, also when it was away for a while.
-            with contextlib.suppress(PrefectFailed):  # which says more of its end
+            # Prefect gets the states in order, even after an outage.
+            with contextlib.suppress(PrefectFailed):  # the final state tells more
                 await running
         finally:
             running.cancel()
@@ -245,7 +244,7 @@ class RunDriver:
             await self._reporter.report(run.id, run_status, _metadata_of(run, launch, run_status))
 
     async def _run(self, active: ActiveRun, launch: Launch) -> RunStatus | None:
-        """Return what Prefect shall show; None: the ledger did not take the report."""
+        """Return the status to show in Prefect; None if the ledger rejected the report."""
         if active.claim is not None:
             await active.claim.wait_until_due()
         if active.checking is not None:
@@ -262,7 +261,7 @@ class RunDriver:
         report = Report(
             claim_id=launch.claim_id,
             worker=self._worker,
-            # A window is owed all the same, unless somebody cancelled its run.
+            # A window still needs a run, unless its run was cancelled.
             ending=Ending.LOST
             if launch.task_id and why != CANCELLED_IN_PREFECT
             else Ending.CANCELLED,
@@ -279,21 +278,21 @@ class RunDriver:
         finally:
             self._opened.held.release(launch.job_id)
 
-    # ending
+    # cancellation
 
     def on_cancelling(self, flow_run_id: UUID) -> None:
-        """Check whether a run is or was being ended, as Prefect says, and end it."""
+        """Check whether Prefect shows that the run was cancelled, and end it."""
         active = self._active_runs.get(flow_run_id)
         if active is not None and (active.checking is None or active.checking.done()):
             active.checking = asyncio.create_task(self._check(active))
 
     async def _check(self, active: ActiveRun) -> None:
-        # The stream repeats the last minute: it may be an earlier attempt that was ended.
+        # The stream replays the last minute: the event may be about an earlier attempt.
         try:
             if await retry_until_available(was_cancelled, self._api, active.run.id):
                 self._end(active)
         except JobautoError as error:
-            logger.warning("whether flow run %s is to end is unknown: %s", active.run.id, error)
+            logger.warning("can't tell whether flow run %s is cancelled: %s", active.run.id, error)
 
     def _end(self, active: ActiveRun) -> None:
         active.end = CANCELLED_IN_PREFECT
@@ -301,12 +300,12 @@ class RunDriver:
             self._opened.runner.stop(active.job_id, CANCELLED_IN_PREFECT)
 
     async def poll_cancellations(self) -> None:
-        """Ask which of the runs in hand are being ended, in one call."""
+        """Query which of the active runs are being cancelled, in one call."""
         started = [run for run, active in self._active_runs.items() if active.job_id is not None]
         try:
             states = await read_states(self._api, started)
         except JobautoError as error:
-            logger.debug("which runs are being ended is unknown: %s", error)
+            logger.debug("can't tell which runs are cancelled: %s", error)
             return
         for flow_run_id, state in states.items():
             active = self._active_runs.get(flow_run_id)
@@ -314,7 +313,7 @@ class RunDriver:
                 self._end(active)
 
     async def wait_until_idle(self) -> None:
-        """Return when nothing is left to show in the background."""
+        """Return when no background updates are left."""
         await self._reporter.wait_until_idle()
 
 
@@ -329,7 +328,7 @@ async def _ask_claim(claim: LaunchClaim, run: WaitingRun) -> ClaimAnswer:
 
 
 def _metadata_of(run: WaitingRun, launch: Launch, run_status: RunStatus) -> RunMetadata:
-    """Return what a run bears; a run claimed by its announcement got that when it was made."""
+    """Return a run's present metadata; a run claimed when announced got its own at creation."""
     if not run.announced:
         looks = RunAppearance(run.name, run.tags)
         return RunMetadata(run.labels, appearance_at_start(looks, run.labels, launch))
@@ -338,7 +337,7 @@ def _metadata_of(run: WaitingRun, launch: Launch, run_status: RunStatus) -> RunM
 
 
 def _reason_not_to_start(answer: Proposal | None) -> str | None:
-    """Return why a claimed run must not start; None: it may."""
+    """Return why a claimed run must not start; None if it may."""
     if answer is None:
         return DELETED_IN_PREFECT
     if answer.accepted:

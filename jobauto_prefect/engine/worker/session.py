@@ -1,4 +1,4 @@
-"""A worker's session: listening and dispatching by what its pool allows, then the drain."""
+"""A worker's session: listens and dispatches as its pool allows, then drains."""
 
 import asyncio
 import contextlib
@@ -20,13 +20,13 @@ from jobauto_prefect.runtime.worker_context import WorkerContext
 
 logger = logging.getLogger(__name__)
 HURRIED_GRACE_SECONDS = 5.0
-LAST_CLAIMS_SECONDS = 2.0  # for answers to claims that are under way
-LAST_REPORT_SECONDS = 5.0  # for telling Prefect how the last jobs ended
+LAST_CLAIMS_SECONDS = 2.0  # for answers to pending claims
+LAST_REPORT_SECONDS = 5.0  # for reporting the last jobs' ends to Prefect
 
 
 @dataclass(frozen=True, slots=True)
 class SessionOptions:
-    """`grace_seconds` is how long the jobs may go on once the session ends."""
+    """`grace_seconds` is how long jobs may keep running once the session ends."""
 
     worker: str
     target: PollTarget
@@ -34,7 +34,7 @@ class SessionOptions:
 
 
 class WorkerSession:
-    """Use it as an async context; `end` it before leaving, or the jobs are ended at once."""
+    """An async context manager; call `end` before leaving it, or the jobs are ended at once."""
 
     def __init__(self, api: PrefectApi, opened: WorkerContext, options: SessionOptions) -> None:
         self._api = api
@@ -86,7 +86,7 @@ class WorkerSession:
         task.add_done_callback(self._tasks.discard)
 
     def listen_to(self, pool_id: UUID) -> None:
-        """Subscribe to the events of this work pool; a pool made again has another id."""
+        """Subscribe to the events of this work pool; a recreated pool has another id."""
         if pool_id != self._listening_to:
             if self._listening is not None:
                 self._listening.cancel()
@@ -94,7 +94,7 @@ class WorkerSession:
             self._listening = asyncio.create_task(listen(pool_id, self, self._opened.client.clock))
 
     async def tick(self) -> None:
-        """Poll for runs and cancellations, and for limits where they are unknown."""
+        """Poll for runs and cancellations, and for limits if they are unknown."""
         await asyncio.gather(self._dispatcher.poll(), self._driver.poll_cancellations())
         if not self._pool_limits.is_known and self._is_connected:
             await self._pool_limits.read()
@@ -102,27 +102,27 @@ class WorkerSession:
     # what the event stream tells
 
     def on_connected(self) -> None:
-        """Ask for cancellations and limits missed while there was no connection."""
+        """Query cancellations and limits missed while disconnected."""
         self._is_connected = True
         self._begin(self._driver.poll_cancellations())
         self.on_limits_changed()
 
     def on_disconnected(self) -> None:
-        """Ask Prefect before each start: polling covers the gap."""
+        """Check with Prefect before each start: polling covers the gap."""
         self._is_connected = False
         self._pool_limits.forget()
 
     def on_limits_changed(self) -> None:
-        """Read the limits again, and poll: what waited may start now."""
+        """Read the limits again and poll: waiting runs may start now."""
         self._dispatcher.wake()
         self._pool_limits.forget()
         self._begin(self._pool_limits.read())
 
     def on_scheduled(self, announcement: Announcement) -> None:
-        """Start an announced run at once where the pool allows it; else poll for it."""
+        """Start an announced run at once if the pool allows it; otherwise poll for it."""
         if announcement.deployment_id and self._pool_limits.allow(announcement.queue_id):
             now = self._opened.client.clock()
-            # Only the ids are known, and that nobody has begun it.
+            # Only the ids are known, and that nobody has started the run.
             self._dispatcher.start(
                 WaitingRun(
                     id=announcement.flow_run_id,
@@ -142,7 +142,7 @@ class WorkerSession:
             self._dispatcher.announce(announcement.flow_run_id)
 
     def on_cancelling(self, flow_run_id: UUID) -> None:
-        """Do not start this run, and find out whether it must end."""
+        """Don't start this run, and find out whether it must end."""
         self._dispatcher.drop(flow_run_id)
         self._driver.on_cancelling(flow_run_id)
 
@@ -153,25 +153,25 @@ class WorkerSession:
 
     @property
     def is_superseded(self) -> bool:
-        """Whether the worker's name is another start's."""
+        """Whether another worker has taken over the name."""
         return self._opened.fitness.is_superseded
 
     def on_fitness_changed(self) -> None:
-        """Poll now: jobs may be possible again."""
+        """Poll now: the worker may be able to run jobs again."""
         self._dispatcher.wake()
 
     # the end
 
     async def finish(self) -> None:
-        """Take no more runs, and let those in hand come to their end however long it takes."""
+        """Stop accepting runs; let active runs finish, however long they take."""
         self._dispatcher.stop()
         await self._dispatcher.wait_until_idle()
         await self._report_last()
 
     async def end(self) -> None:
-        """Take no more runs; those in hand have the grace period, then they are ended as lost."""
+        """Stop accepting runs; give active ones the grace period, then end them as lost."""
         self._dispatcher.stop()
-        # Once the claims under way are answered or given up, the runner knows all jobs.
+        # Once pending claims are answered or abandoned, the runner knows all jobs.
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(LAST_CLAIMS_SECONDS):
                 await self._driver.wait_until_decided()
@@ -185,7 +185,7 @@ class WorkerSession:
         await self._report_last()
 
     def hurry(self) -> None:
-        """Shorten the grace period of an `end` that is under way."""
+        """Shorten the grace period of a running `end`."""
         self._hurried = True
         self._opened.runner.hurry(HURRIED_GRACE_SECONDS)
 
@@ -197,16 +197,16 @@ class WorkerSession:
 
 
 class PoolLimits:
-    """The queues that are neither paused nor limited, in a pool that is neither.
+    """The unrestricted queues (neither paused nor limited) of an unrestricted pool.
 
-    A paused pool or queue starts nothing, and of a limited one Prefect alone knows how much is
-    free: of those it is asked for each run. Nothing is known before `read`, nor after `forget`.
+    A paused pool or queue starts nothing, and only Prefect knows the free slots of a limited one,
+    so the worker polls for each run. Nothing is known before `read` or after `forget`.
     """
 
     def __init__(self, api: PrefectApi, pool: str, queues: Collection[str] = ()) -> None:
         """Watch the limits of a pool.
 
-        `queues`: the names of those that count; none: all of the pool.
+        `queues`: the names of the queues to watch; none: all of the pool.
         """
         self._api = api
         self._pool = quote(pool, safe="")
@@ -219,31 +219,31 @@ class PoolLimits:
 
     @property
     def is_known(self) -> bool:
-        """Whether it was read since the last change."""
+        """Whether the limits were read since the last change."""
         return self._open is not None
 
     def allow(self, queue_id: UUID | None) -> bool:
-        """Whether runs of this queue may start as they are announced."""
+        """Whether runs of this queue may start when announced."""
         return self._open is not None and queue_id in self._open
 
     def forget(self) -> None:
-        """Drop what is known: it may have changed."""
+        """Discard the limits: they may have changed."""
         self._changes += 1
         self._open, self.is_open = None, False
 
     async def read(self) -> None:
-        """Ask Prefect; what changes meanwhile leaves it unknown."""
+        """Read the limits from Prefect; changes meanwhile leave them unknown."""
         changes = self._changes
         try:
             unrestricted, all_of_them = await self._ask()
         except JobautoError as error:
-            logger.debug("what the work pool allows is unknown: %s", error)
+            logger.debug("the limits of the work pool are unknown: %s", error)
             return
         if changes == self._changes:
             self._open, self.is_open = unrestricted, all_of_them
 
     async def _ask(self) -> tuple[frozenset[UUID], bool]:
-        """Return the open queues that count, and whether none is closed."""
+        """Return the unrestricted queues, and whether those are all."""
         pool = await self._api.get(f"/work_pools/{self._pool}")
         if _is_restricted(pool):
             return frozenset(), False

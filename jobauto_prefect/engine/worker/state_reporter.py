@@ -1,4 +1,4 @@
-"""The state reporter: shows job states in Prefect, however long Prefect is away."""
+"""The state reporter: shows job states in Prefect, across any outage of Prefect."""
 
 import asyncio
 import contextlib
@@ -32,20 +32,20 @@ from jobauto_prefect.runtime.protocol import Launch, PrefectState, RunStatus
 
 logger = logging.getLogger(__name__)
 
-MOST_WAITING = 10_000  # runs whose looks wait; beyond that the oldest go without
+MOST_WAITING = 10_000  # metadata changes; beyond that the oldest are dropped
 
 PLAIN_SUCCESS = {"jobauto.exit_code": 0, "jobauto.severity": "success"}.items()
-"""What the labels of nearly all runs would say."""
+"""Labels that nearly all runs would have."""
 
 
 FRESH_SECONDS = 5.0
-"""An end that waits longer goes alone, by its own transition id, which is everybody's who may tell
-it: the reconciler begins to after 10 s."""
+"""An end that waited longer goes alone, with its own transition id. All who may report the end use
+that id, and the reconciler begins to after 10 s."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Waiting:
-    """A proposal that waits to go with others; `transition_id` is its own, for when it is alone."""
+    """A proposal waiting for a batch; `transition_id` is the one to use outside a batch."""
 
     flow_run_id: UUID
     transition_id: UUID
@@ -54,7 +54,7 @@ class _Waiting:
 
 @dataclass(frozen=True, slots=True)
 class _Proposed:
-    """What Prefect answered to a proposed state; None: it has to be asked alone, by the same id."""
+    """Prefect's answer to a proposed state; None: propose it singly with the same transition id."""
 
     answer: Proposal | None
     transition_id: UUID
@@ -63,9 +63,9 @@ class _Proposed:
 class StateProposals:
     """Proposes states until Prefect decides, however long that takes.
 
-    What waits while a call for the same state is under way goes with the next one. All that go
-    together have one transition id: whoever asks for one of them alone afterwards has to repeat
-    it, or a state that was taken is taken again.
+    Proposals that arrive while a call for the same state is in flight are batched into the next
+    one. A batch has one transition id: a later single proposal for one of its runs must reuse it;
+    otherwise an accepted state would be set twice.
     """
 
     def __init__(self, api: PrefectApi) -> None:
@@ -76,7 +76,7 @@ class StateProposals:
     async def propose(
         self, flow_run_id: UUID, state: str, message: str = "", transition_id: UUID | None = None
     ) -> Proposal:
-        """Propose a state; `transition_id` is that of a proposal that is alone.
+        """Propose a state; `transition_id` is used if it is proposed singly.
 
         Raises:
             NotFound: the flow run is gone.
@@ -90,7 +90,7 @@ class StateProposals:
                 partial(self._propose_all, state, message),
             )
         while (answer := proposed.answer) is None or answer.verdict is Verdict.WAIT:
-            await asyncio.sleep(answer.wait_seconds if answer else 0)  # the clocks differ
+            await asyncio.sleep(answer.wait_seconds if answer else 0)  # for clocks that differ
             proposed = await self._propose(state, message, flow_run_id, proposed.transition_id)
         return answer
 
@@ -110,10 +110,10 @@ class StateProposals:
         try:
             decided = await self._propose_together(state, message, together, transition_id)
         except (Forbidden, NotFound) as error:
-            logger.info("states go to Prefect one by one: %s", error)
-            self._goes_together = False  # an older gateway, or none of these routes
+            logger.info("reporting states to Prefect one by one: %s", error)
+            self._goes_together = False  # an older gateway, or Prefect lacks the routes
         except JobautoError as error:
-            logger.info("flow runs become %s one by one: %s", state, error)
+            logger.info("setting flow runs to %s one by one: %s", state, error)
         return [
             _Proposed(
                 decided.get(each.flow_run_id),
@@ -125,9 +125,9 @@ class StateProposals:
     async def _propose_together(
         self, state: str, message: str, runs: Sequence[UUID], transition_id: UUID
     ) -> dict[UUID, Proposal]:
-        """Make the same call until there is an answer: what was lost may have been taken.
+        """Repeat the same call until it is answered: a lost one may have been accepted.
 
-        What others have told meanwhile, by an id of their own, is not told again.
+        Ends that others reported meanwhile, with another transition id, are not reported again.
         """
         ask = partial(propose_together, self._api, state=state, message=message)
         ended: dict[UUID, Proposal] = {}
@@ -143,7 +143,7 @@ class StateProposals:
         try:
             return await ask(runs, transition_id=transition_id)
         except Unavailable as error:
-            logger.debug("what of %d flow runs is %s is unknown: %s", len(runs), state, error)
+            logger.debug("can't tell which of %d flow runs are %s: %s", len(runs), state, error)
         return await retry_until_available(ask_again)
 
     async def _propose(
@@ -162,7 +162,7 @@ async def _at_once() -> None:
 def appearance_at_start(
     looks: RunAppearance, labels: Mapping[str, Any], launch: Launch
 ) -> RunAppearance:
-    """Return how a run looks as its job begins: named like it, without a former job's marks."""
+    """Return a run's appearance at the start: its job's name, no marks of a former job."""
     plain = looks.ended(with_warning=False)
     if labels.get("jobauto.job") == launch.job_id or is_window_name(plain.name, launch.title):
         return plain
@@ -171,7 +171,7 @@ def appearance_at_start(
 
 @dataclass(frozen=True, slots=True)
 class RunMetadata:
-    """What a flow run bears before its end; without an appearance its name and tags stay."""
+    """A flow run's metadata before its end; without an appearance name and tags stay unchanged."""
 
     labels: Mapping[str, Any]
     appearance: RunAppearance | None = None
@@ -179,7 +179,7 @@ class RunMetadata:
 
 @dataclass(frozen=True, slots=True)
 class MetadataChange:
-    """What a flow run is to bear after its end, beside what it bears."""
+    """The metadata to set on a flow run after its end."""
 
     flow_run_id: UUID
     labels: Mapping[str, str | int]
@@ -189,11 +189,11 @@ class MetadataChange:
 def metadata_change(
     flow_run_id: UUID, run_status: RunStatus, borne: RunMetadata
 ) -> MetadataChange | None:
-    """Return what a run status changes of what a run bears; None: nothing that is worth a call."""
+    """Return the metadata that a run status changes; None if the change is not worth a call."""
     missing = {
         name: value for name, value in run_status.labels.items() if borne.labels.get(name) != value
     }
-    if not missing.items() - PLAIN_SUCCESS:  # its state says all there is
+    if not missing.items() - PLAIN_SUCCESS:  # the state says it all
         missing = {}
     before, after = borne.appearance, None
     if before is not None and run_status.tells_end:
@@ -205,8 +205,8 @@ def metadata_change(
 class StateReporter:
     """Shows run statuses in Prefect: the state at once, the rest in the background.
 
-    Finishes are written one after the other, each when `calm` returns: a write that only makes
-    runs easier to find must not hold up the start of another one.
+    Metadata is written one run after the other, each when `calm` returns: a write that only makes
+    runs easier to find must not delay the start of another run.
     """
 
     def __init__(self, api: PrefectApi, calm: Callable[[], Awaitable[None]] = _at_once) -> None:
@@ -218,7 +218,7 @@ class StateReporter:
         self._finishing = False
 
     async def report(self, flow_run_id: UUID, run_status: RunStatus, borne: RunMetadata) -> None:
-        """Report the state, until Prefect has it; the rest soon."""
+        """Report the state until Prefect has it; show the rest in the background."""
         if run_status.state is PrefectState.COMPLETED:
             await self._report_completed(flow_run_id, run_status)
         else:
@@ -226,7 +226,7 @@ class StateReporter:
         self.attach_metadata(flow_run_id, run_status, borne)
 
     async def propose_running(self, flow_run_id: UUID) -> Proposal | None:
-        """Propose Running until Prefect decides; None: the run is gone."""
+        """Propose Running until Prefect decides; None if the run is gone."""
         try:
             return await self._proposals.propose(flow_run_id, "RUNNING")
         except NotFound:
@@ -240,7 +240,7 @@ class StateReporter:
             await retry_until_available(insist, self._api, flow_run_id, run_status, answer)
 
     def attach_metadata(self, flow_run_id: UUID, run_status: RunStatus, borne: RunMetadata) -> None:
-        """Change the run to look as its status says, and add its page, soon."""
+        """Update the run's appearance and add its page, in the background."""
         finish = metadata_change(flow_run_id, run_status, borne)
         if finish is not None:
             self._waiting.append(finish)
@@ -251,7 +251,7 @@ class StateReporter:
             self._start(add_page(self._api, flow_run_id, run_status))
 
     def show_start(self, flow_run_id: UUID, before: RunAppearance, after: RunAppearance) -> None:
-        """Change a run that begins to look so, soon; drop what an earlier end was to change."""
+        """Update a starting run's appearance in the background; drop changes of an earlier end."""
         kept = [finish for finish in self._waiting if finish.flow_run_id != flow_run_id]
         self._waiting = deque(kept, maxlen=MOST_WAITING)
         if after.tags != before.tags:
@@ -275,7 +275,7 @@ class StateReporter:
             await _quietly(add_labels(self._api, finish.flow_run_id, finish.labels))
 
     async def wait_until_idle(self) -> None:
-        """Return when nothing is going on in the background."""
+        """Return when no background updates are left."""
         while self._background:
             await asyncio.wait(set(self._background))
 
@@ -286,8 +286,8 @@ class StateReporter:
 
 
 async def _quietly(telling: Coroutine[Any, Any, None]) -> None:
-    """Try once what only makes Prefect's pages nicer; log a failure."""
+    """Try once, log a failure: this only improves Prefect's pages."""
     try:
         await telling
     except JobautoError as error:
-        logger.warning("Prefect's page of a flow run is not complete: %s", error)
+        logger.warning("Prefect's page of a flow run is incomplete: %s", error)

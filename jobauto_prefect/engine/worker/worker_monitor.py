@@ -10,10 +10,10 @@ from jobauto_prefect.settings import Settings
 
 
 def worker_monitor(settings: Settings, is_polling: Callable[[], bool]) -> Monitor:
-    """Build a monitor that checks facade, Prefect, and whether the worker's loop turns."""
+    """Build a monitor that checks the facade, Prefect, and whether the worker's loop is running."""
 
     async def polls() -> str | None:
-        return None if is_polling() else "its loop has not looked for runs for long"
+        return None if is_polling() else "its loop has not polled for runs for a long time"
 
     monitor = Monitor("worker")
     monitor.signs["loop"] = polls
@@ -27,14 +27,16 @@ def watch_jobs(monitor: Monitor, opened: WorkerContext, limit: int | None) -> No
 
     async def able() -> str | None:
         hindrances = opened.fitness.hindrances
-        return None if opened.fitness.is_able else "; ".join(hindrances.values()) or "of no use"
+        return (
+            None if opened.fitness.is_able else "; ".join(hindrances.values()) or "can't run jobs"
+        )
 
     def families() -> Iterator[Family]:
         running = Sample(len(opened.runner.jobs))
         yield Family("jobauto_worker_jobs", "Jobs this worker runs.", [running])
-        yield Family("jobauto_worker_limit", "Jobs it runs at once at most.", [Sample(limit or 0)])
+        yield Family("jobauto_worker_limit", "Limit of concurrent jobs.", [Sample(limit or 0)])
         missing = [Sample(1, (what,)) for what in opened.fitness.hindrances]
-        about = "What keeps it from working: disk, processes, or an executor."
+        about = "What keeps the worker from working: disk, processes, or an executor."
         yield Family("jobauto_worker_hindrance", about, missing, ("missing",))
 
     monitor.checks["jobs"] = able

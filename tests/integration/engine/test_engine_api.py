@@ -110,9 +110,9 @@ async def test_a_server_that_wants_a_csrf_token_gets_one(server: Scripted) -> No
         (403, {"detail": "not yours"}, Forbidden, "not yours"),
         (404, {}, NotFound, "/flows/1"),
         (409, {"detail": "no such schedule"}, Conflict, "no such schedule"),
-        (500, {}, PrefectFailed, r"/flows/1 \(500\); the log of its server"),
+        (500, {}, PrefectFailed, r"/flows/1 \(500\); see the log of its server"),
         (502, {"exception_message": "Prefect failed on this"}, PrefectFailed, "502"),
-        (200, b"<html>", PrefectUnavailable, "something else than JSON"),
+        (200, b"<html>", PrefectUnavailable, "did not answer with JSON"),
     ],
 )
 async def test_what_prefect_refuses_is_said_in_our_words(
