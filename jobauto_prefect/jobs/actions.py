@@ -1,6 +1,6 @@
-"""Carrying out the actions of run templates that concern jobs: each in one transaction, once.
+"""Actions of run templates that concern jobs: each runs once, in one transaction.
 
-What is sent to somebody is `sources/webhooks.py`'s.
+What is sent to recipients is in `sources/webhooks.py`.
 """
 
 import asyncio
@@ -26,14 +26,14 @@ from jobauto_prefect.settings import Settings
 
 
 class ActionImpossible(JobautoError):
-    """An action can't be carried out as things are; the message says why."""
+    """An action can't be carried out; the message says why."""
 
 
 async def run_due_actions(ledger: Ledger, settings: Settings, wake: Callable[[], None]) -> None:
-    """Carry out all that is due; `wake` is called where Prefect is to be told something.
+    """Carry out all due actions; `wake` is called when there is a message for Prefect.
 
     Raises:
-        JobautoError: the ledger can't be written just now; what is left comes again.
+        JobautoError: the ledger can't be written at the moment; the remaining actions stay due.
     """
     while due := await asyncio.to_thread(_due, ledger):
         for action_id in due:
@@ -67,16 +67,16 @@ def _chain(session: WritingSession, action: PendingAction, _settings: Settings) 
     """Start another run template, with its own values."""
     template = session.get(RunTemplate, action.config["runtemplate_id"])
     if template is None or template.retired_at is not None:
-        raise ActionImpossible(f"run template {action.config['runtemplate_id']} is gone")
+        raise ActionImpossible(f"run template {action.config['runtemplate_id']} no longer exists")
     _require_voucher(session, action.event, template)
     return _started(session, action, template)
 
 
 def _require_voucher(session: WritingSession, event: Event, target: RunTemplate) -> None:
-    """Require that who wrote a chain to another company's run template may still start that.
+    """Require that the author of a chain to another company's run template may still start it.
 
     Raises:
-        ActionImpossible: they may not, or they may not read the ends it tells of.
+        ActionImpossible: they may not, or may not read the jobs that trigger it.
     """
     if event.company_id == target.company_id:
         return
@@ -118,7 +118,7 @@ def _waiting(session: WritingSession, job: Job) -> Job:
 
 
 def _reschedule(session: WritingSession, action: PendingAction, _settings: Settings) -> Job | None:
-    """Schedule the same job again, with the same values, so many seconds from now."""
+    """Schedule the same job again with the same values, after the configured number of seconds."""
     job = _ended(session, action)
     _require_on(job.runtemplate)
     at = session.clock() + timedelta(seconds=action.config["delay"])
@@ -129,7 +129,7 @@ def _reschedule(session: WritingSession, action: PendingAction, _settings: Setti
 
 
 def _stop(session: WritingSession, action: PendingAction, settings: Settings) -> None:
-    """Stop the schedule of a run template; by hand and by events it still starts."""
+    """Stop the schedule of a run template; manual and event starts still work."""
     template = _ended(session, action).runtemplate
     if template.retired_at is not None or template.interv == UNSCHEDULED:
         return

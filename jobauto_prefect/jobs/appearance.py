@@ -20,7 +20,7 @@ class RunAppearance:
     tags: tuple[str, ...] = ()
 
     def ended(self, *, with_warning: bool) -> "RunAppearance":
-        """Return how the run looks once it is over, whatever it looked like before."""
+        """Return how the run looks after its end, whatever it looked like before."""
         name = self.name.removesuffix(WARNING_SUFFIX)
         others = tuple(tag for tag in self.tags if tag != WARNING_TAG)
         if not with_warning:
@@ -29,7 +29,7 @@ class RunAppearance:
 
 
 def window_name(template: "RunTemplate", due: datetime) -> str:
-    """Name the flow run of a window to come as Prefect shows it; `due` is on its zone's clock."""
+    """Name the flow run of a future window as Prefect shows it; `due` is in the schedule's zone."""
     return f"{template.company.name} / {template.name} {due:%Y-%m-%d %H:%M}"
 
 
@@ -45,6 +45,6 @@ _WINDOW = re.compile("[0-9]{4}-[0-9]{2}-[0-9]{2} [0-9]{2}:[0-9]{2}")
 
 
 def is_window_name(name: str, title: str) -> bool:
-    """Whether a flow run was named ahead, for a window of the run template of a launch's title."""
+    """Whether the flow run has the name of a future window of the launched run template."""
     lead = f"{title.rpartition(' #')[0]} "
     return name.startswith(lead) and _WINDOW.fullmatch(name, len(lead)) is not None

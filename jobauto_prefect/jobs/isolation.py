@@ -1,4 +1,4 @@
-"""Loops over items: what goes wrong with one of them keeps no other waiting."""
+"""Loops over items in which a fault of one item does not hold up the others."""
 
 import contextlib
 import logging
@@ -13,17 +13,17 @@ Item = TypeVar("Item")
 logger = logging.getLogger(__name__)
 
 CONCERNS_ALL = (Unavailable, Locked)
-"""What is no item's own fault: the others would fail as well, and all come again."""
+"""Errors that no single item causes: the others would fail too, and all are retried."""
 
 
 @contextlib.contextmanager
 def apart(item: str, put_aside: Callable[[str], object] | None = None) -> Iterator[None]:
-    """Keep what goes wrong with one item from the others: it is logged with the item's name.
+    """Isolate the faults of one item: they are logged with the item's name.
 
-    `put_aside` is called with the reason, outside of what failed.
+    `put_aside` is called with the reason, outside the failed block.
 
     Raises:
-        JobautoError: what concerns all items.
+        JobautoError: an error that concerns all items.
     """
     try:
         yield
@@ -45,13 +45,13 @@ async def by_halves(
     work: Callable[[Sequence[Item]], Awaitable[object]],
     name: Callable[[Item], str],
 ) -> list[Item]:
-    """Work on items together; where that fails, on halves, until the one to blame is put aside.
+    """Work on all items together; on failure split them, until the faulty ones are put aside.
 
     Returns:
-        Those that were put aside.
+        The items that were put aside.
 
     Raises:
-        JobautoError: what concerns all items.
+        JobautoError: an error that concerns all items.
     """
     try:
         await work(items)

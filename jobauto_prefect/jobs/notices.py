@@ -17,11 +17,11 @@ from jobauto_prefect.ledger.states import UNFULFILLED, JobState, TaskReason, Tas
 LONGEST_MESSAGE = 500
 
 WANTED = frozenset({TaskReason.CANCELLED, TaskReason.INACTIVE, TaskReason.CLOSED})
-"""Ends of tasks that somebody has brought about, and knows of."""
+"""Ends of tasks that somebody caused and therefore knows about."""
 
 
 def notify_end(session: WritingSession, job: Job) -> None:
-    """Notify of the end of a job after which no attempt follows; its task has ended."""
+    """Notify of the end of a job without a further attempt; its task has ended."""
     if job.state == JobState.CANCELLED:
         return
     good = job.severity is not None and Severity(job.severity).fulfils
@@ -34,9 +34,9 @@ def notify_end(session: WritingSession, job: Job) -> None:
 
 
 def notify_failure(session: WritingSession, job: Job) -> None:
-    """Notify of a job that failed, or could not start, and is not tried again."""
+    """Notify of a job that failed or could not start, and is not retried."""
     recipients = notices.recipients_of(job.runtemplate, Occasion.FAILURE)
-    # A job that was lost for good may have been told of before it reports.
+    # A job lost for good may have been reported before its own report arrives.
     if recipients and not notices.has_told(session, Occasion.FAILURE, job.id):
         notices.enqueue(session, _of_job(Occasion.FAILURE, job), recipients)
 
@@ -60,7 +60,7 @@ def notify_slow(session: WritingSession, job: Job, usual: timedelta) -> None:
         return
     now = session.clock()
     took = _seconds(now - job.begin)
-    message = f"has run for {took}, and up to {_seconds(usual)} is usual"
+    message = f"has run for {took}; it usually takes up to {_seconds(usual)}"
     data = _known(job.runtemplate, message, job.task) | {
         "attempt": job.attempt,
         "at": now.isoformat(),
@@ -77,7 +77,7 @@ def notify_late(session: WritingSession, task: Task, due: datetime) -> None:
         return
     running = task.state == TaskState.RUNNING
     begun = "the next attempt has not begun" if task.attempts else "no attempt has begun"
-    message = f"was to be done by {due.isoformat()}; {'an attempt runs' if running else begun}"
+    message = f"was due by {due.isoformat()}; {'an attempt is running' if running else begun}"
     data = _known(task.runtemplate, message, task)
     notices.enqueue(
         session, Subject(Occasion.LATE, task.runtemplate, data, task_id=task.id), recipients
@@ -85,7 +85,7 @@ def notify_late(session: WritingSession, task: Task, due: datetime) -> None:
 
 
 def _seconds(span: timedelta) -> timedelta:
-    """Return a span without fractions of seconds."""
+    """Return the span without fractions of a second."""
     return timedelta(seconds=int(span.total_seconds()))
 
 

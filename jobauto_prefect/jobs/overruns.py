@@ -1,6 +1,6 @@
 """Notices of jobs that run longer than usual and of windows that are late.
 
-One statement finds the running jobs, one the open windows. How long is usual is asked once a job.
+One statement finds the running jobs, one the open windows. The usual time is queried once per job.
 """
 
 from datetime import datetime, timedelta
@@ -25,7 +25,7 @@ from jobauto_prefect.settings import Settings
 
 
 class OverrunMonitor:
-    """Reports overdue jobs and windows; where several run, each is reported once."""
+    """Reports overdue jobs and windows; several instances report each only once."""
 
     def __init__(self, ledger: Ledger, settings: Settings) -> None:
         self._ledger = ledger
@@ -33,7 +33,7 @@ class OverrunMonitor:
         self._slow_after: dict[int, timedelta | None] = {}
 
     def look(self) -> None:
-        """Look once: give notice of jobs that run for too long, and of late windows."""
+        """Check once: notify of jobs that run too long, and of late windows."""
         now = self._ledger.clock()
         for job_id, usual in self._slow(now):
             with apart(f"job {job_id}"), self._ledger.writing(SERVICE) as session:
@@ -48,7 +48,7 @@ class OverrunMonitor:
                     continue
                 with self._ledger.writing(SERVICE) as session:
                     task = attempts.lock_task(session, window.id)
-                    # One that ends by itself now is reported as missed or failed.
+                    # A task that lapses now is reported as missed or failed.
                     lapses = task.state == TaskState.OPEN and has_lapsed(
                         task, task.runtemplate, now
                     )
@@ -56,7 +56,7 @@ class OverrunMonitor:
                         notify_late(session, task, due)
 
     def _slow(self, now: datetime) -> list[tuple[int, timedelta]]:
-        """Return the jobs that have run for too long, and for how long they may."""
+        """Return the jobs that have run too long, and the time they may take."""
         with self._ledger.reading() as session:
             running = []
             for job in overruns.running_jobs(session, now - LEAST_EXCESS):

@@ -1,4 +1,4 @@
-"""A ledger restored from a backup: it is frozen, and workers of before are not trusted."""
+"""A ledger restored from a backup: it is frozen, and earlier workers are not trusted."""
 
 from collections.abc import Collection
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ SECOND = timedelta(seconds=1)
 
 @dataclass(frozen=True, slots=True)
 class LostJob:
-    """A job that ran when the backup was made."""
+    """A job that was running when the backup was made."""
 
     job_id: int
     runtemplate: str
@@ -32,7 +32,7 @@ class LostJob:
 
 @dataclass(frozen=True, slots=True)
 class RestorationResult:
-    """What was done to a restored ledger."""
+    """Changes made to a restored ledger."""
 
     frozen_since: datetime
     revoked: int
@@ -48,15 +48,16 @@ def prepare_restored(
     prefect_taken_at: datetime | None,
     unknown_runs: Collection[UUID],
 ) -> RestorationResult:
-    """Freeze a restored ledger, and settle what can't be as it was; one transaction, one entry.
+    """Freeze a restored ledger, and settle outdated state; one transaction, one audit entry.
 
-    - Worker tokens are revoked, and their workers are silent.
-    - Jobs that ran are lost as those of a silent worker are: their processes may live, so the next
-      attempts wait for the word of a worker of that name, for `jobauto worker lost`, or for the
+    - Worker tokens are revoked, and their workers count as silent.
+    - Running jobs are lost like those of a silent worker: their processes may still run, so the
+      next
+      attempts wait until a worker of that name reports, until `jobauto worker lost`, or until the
       timeout (`on_contact_lost`).
-    - Jobs that wait for flow runs which Prefect's copy does not know (`unknown_runs`) get new ones.
-    - What was written or ended since that copy Prefect is told again. Else what it still has of
-      before would look like somebody's changes there. None: there is no copy of Prefect.
+    - Jobs that wait for flow runs missing in Prefect's copy (`unknown_runs`) get new ones.
+    - Prefect is told again what was written or ended since that copy. Otherwise its old state would
+      look like somebody's changes there. None: there is no copy of Prefect.
     """
     reason = f"restored from a backup of {taken_at.isoformat(timespec='seconds')}"
     freeze = begin_freeze(session, reason, None)
@@ -66,7 +67,7 @@ def prepare_restored(
     lost = tuple(
         _lose(session, held, reason, settings) for held in restoration.running_leases(session)
     )
-    # Jobs that wait for a run Prefect does not know any more get a new one.
+    # Jobs that wait for a run that Prefect no longer knows get a new one.
     waiting = [job for job in restoration.waiting_jobs(session) if job.flow_run_id in unknown_runs]
     for job in waiting:
         lock_job(session, job)

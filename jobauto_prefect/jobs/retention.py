@@ -1,6 +1,6 @@
-"""Retention: the steps that delete what is kept no longer.
+"""Retention: the steps that delete expired records.
 
-Companies and run templates may keep something else than the settings say (docs/operation.md).
+Companies and run templates may override the settings (docs/operation.md).
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -20,7 +20,7 @@ LINES_AT_ONCE = 20_000
 
 
 class Kind(StrEnum):
-    """What goes."""
+    """What is deleted."""
 
     EVENTS = "events"
     OUTPUT = "output"  #: lines of output and artifacts of a job
@@ -30,15 +30,15 @@ class Kind(StrEnum):
 
 
 Page = Callable[[ReadingSession, Ended | None, int], Sequence[Ended]]
-"""So many records at most, those after the one given."""
+"""The next records, at most this many, after the given one."""
 
 Removal = Callable[[WritingSession, Sequence[Ended]], Sequence[Ended]]
-"""Deletes records, as many as one transaction may; the answer are the others."""
+"""Deletes as many records as one transaction may; returns the rest."""
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """Records that are kept no longer. `scope`: whose they are, and for how many days they stay."""
+    """Expired records. `scope`: whose they are, and for how many days they are kept."""
 
     kind: Kind
     scope: tuple[object, ...]
@@ -47,12 +47,12 @@ class Step:
 
 
 def retention_of(settings: Settings) -> Retention:
-    """Return what is kept where neither company nor run template says something else."""
+    """Return the retention that applies unless a company or run template overrides it."""
     return Retention(**{name: getattr(settings, f"keep_{name}") for name in BOUNDS})
 
 
 def steps_of(session: ReadingSession, settings: Settings, now: datetime) -> list[Step]:
-    """Return what is deleted now, in the order in which it can be."""
+    """Return the steps of the deletion, in their order."""
     default = retention_of(settings)
     groups = retention.groups(session, default)
     return [
@@ -124,14 +124,14 @@ def _all_at_once(remove: Callable[[WritingSession, Sequence[Ended]], None]) -> R
 
 @dataclass(frozen=True, slots=True)
 class KeptRuns:
-    """The deployments whose flow runs in Prefect stay for so many days after their end."""
+    """Deployments whose flow runs in Prefect are kept for this many days after their end."""
 
     days: int
     deployments: Sequence[object]
 
 
 def kept_runs(session: ReadingSession, settings: Settings) -> list[KeptRuns]:
-    """Return how long flow runs of which deployments stay; those that stay for ever left out."""
+    """Return the retention of flow runs per deployment; runs kept for ever are left out."""
     return [
         KeptRuns(group.retention.runs_days, retention.deployments_of(session, group))
         for group in retention.groups(session, retention_of(settings))

@@ -1,5 +1,6 @@
-"""Records that hold values under names that no job is given: from before a rule or a definition
-changed. They stay as they are until somebody writes their values.
+"""Records with values under names that no job gets, because a rule or a definition changed.
+
+They stay until somebody saves their values.
 """
 
 import json
@@ -17,7 +18,7 @@ from jobauto_prefect.ledger.store import ReadingSession
 
 @dataclass(frozen=True, slots=True)
 class IdleNames:
-    """The names of one record that jobs are not given, in alphabetical order.
+    """The names in one record that jobs do not get, in alphabetical order.
 
     `group` and `title` are what its commands call it.
     """
@@ -28,7 +29,7 @@ class IdleNames:
 
 
 def idle_names(session: ReadingSession, extra: Collection[str]) -> Iterator[IdleNames]:
-    """Yield every record with such names; `extra` are those an administrator adds for all."""
+    """Yield every record with such names; `extra` are names an administrator allows for all."""
     records = [_of_company(company) for company in all_companies(session)]
     records += [_of_type(type_) for type_ in all_credential_types(session)]
     templates = templates_with_context(session, None)

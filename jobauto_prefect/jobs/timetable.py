@@ -1,4 +1,4 @@
-"""One timer for all that comes due, instead of a loop for each that asks again and again."""
+"""One timer for everything that comes due, instead of a poll loop for each topic."""
 
 import asyncio
 import contextlib
@@ -15,10 +15,10 @@ from jobauto_prefect.settings import Settings
 logger = logging.getLogger(__name__)
 
 LOOK_SECONDS = 5.0
-"""Between two looks, at most, where the database announces what is new."""
+"""Longest interval between checks while the database announces changes."""
 
 UNANNOUNCED_SECONDS = 0.2
-"""The same where it does not."""
+"""Longest interval between checks while it does not."""
 
 SHORTEST_SECONDS = 0.02
 
@@ -31,10 +31,10 @@ ANNOUNCED: Mapping[Announcement, tuple[Topic, ...]] = {
 
 
 class Timetable:
-    """Says when there is something to do, by one statement for all topics.
+    """Signals when something is due, by one statement for all topics.
 
-    `wanted` has an event for each topic, which is set when something of it is due, and again with
-    each look as long as it stays so. Whoever waits for it clears it.
+    `wanted` has an event per topic, which is set when something becomes due, and at each check
+    while it stays due. Whoever waits for it clears it.
     """
 
     def __init__(self, ledger: Ledger, announcements: Announcements) -> None:
@@ -48,7 +48,7 @@ class Timetable:
                 announcements.when(announcement, self.wanted[topic].set)
 
     async def run(self) -> None:
-        """Look until cancelled."""
+        """Check repeatedly until cancelled."""
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self._announcements.run())
             tasks.create_task(self._look_again_and_again())
@@ -57,7 +57,7 @@ class Timetable:
         while True:
             pause = LOOK_SECONDS
             self._changed.clear()
-            with contextlib.suppress(JobautoError):  # those who do the work will say so
+            with contextlib.suppress(JobautoError):  # those who do the work report the error
                 pause = self._note(await asyncio.to_thread(self._agenda))
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(pause):
@@ -68,7 +68,7 @@ class Timetable:
             return agenda(session)
 
     def _note(self, due: Mapping[Topic, datetime]) -> float:
-        """Set what is due; return in how many seconds to look again."""
+        """Set the events of due topics; return the seconds until the next check."""
         now = self._ledger.clock()
         for topic, instant in due.items():
             if instant <= now:
@@ -84,7 +84,7 @@ def timetable_of(ledger: Ledger, settings: Settings) -> Timetable:
 
 
 def announcements_of(settings: Settings) -> Announcements:
-    """Return what the database of these settings announces."""
+    """Return the announcements of the database in the settings."""
     url = plain_url(settings.database_listen_url or settings.ledger_url)
     connect, answer = settings.database_connect_seconds, settings.database_answer_seconds
     return Announcements(url, connect, answer)

@@ -19,10 +19,10 @@ from jobauto_prefect.wording import pluralize
 
 @dataclass(frozen=True, slots=True)
 class WaitContext:
-    """Whom jobs wait for. `workers`: work pool -> its living workers, at least one.
+    """What jobs wait for. `workers`: work pool -> its live workers, at least one.
 
-    `run_errors`: job whose flow run is still to be made -> why that was not possible; None: it was
-    not tried yet. `frozen` is why nothing starts at all; None: it does.
+    `run_errors`: job whose flow run is missing -> why it could not be created; None: not tried yet.
+    `frozen` is why nothing starts at all; None: there is no freeze.
     """
 
     prefect: PrefectStatus = field(default_factory=PrefectStatus)
@@ -34,7 +34,7 @@ class WaitContext:
 def wait_reasons(
     session: ReadingSession, jobs: Iterable[Job], settings: Settings, now: datetime
 ) -> dict[int, str]:
-    """Return job -> what it waits for, of those due; as many queries for one as for all."""
+    """Return job -> what it waits for, for due jobs; many need no more queries than one."""
     waiting = [job for job in jobs if job.state == JobState.SCHEDULED and job.schedule <= now]
     if not waiting:
         return {}
@@ -53,7 +53,7 @@ def wait_reasons(
 
 
 def _starts(session: ReadingSession, waiting: Sequence[Job]) -> Mapping[int, waits.Start]:
-    """Return how jobs are to start; of one that this transaction creates that need not be asked."""
+    """Return how jobs start; jobs that this transaction creates need no query."""
     written = session.written() if isinstance(session, WritingSession) else ()
     created = [change.record for change in written if change.action == "create"]
     if all(job in created for job in waiting):
@@ -72,7 +72,7 @@ def _in_prefect(job: Job, pool: str, around: WaitContext) -> str | None:
     if pool in around.prefect.paused:
         return f"work pool {pool} is paused in Prefect"
     if around.run_errors.get(job.id):
-        return f"its flow run can't be made yet: {around.run_errors[job.id]}"
+        return f"its flow run can't be created yet: {around.run_errors[job.id]}"
     return None
 
 
@@ -93,7 +93,7 @@ def _at_workers(job: Job, pool: str, around: WaitContext) -> str | None:
         causes = "; ".join(f"{name}: {why}" for name, why in hindrances.items())
         return f"no worker of work pool {pool} can start it: {causes}"
     if job.message:
-        return job.message  # its last claim was told to come again
+        return job.message  # its last claim was told to try again
     if all(worker.is_full for worker in able):
         running = sum(worker.running for worker in able)
         return f"the workers of work pool {pool} are full: they run {pluralize(running, 'job')}"

@@ -23,14 +23,14 @@ from jobauto_prefect.settings import Settings
 def register_worker(
     session: WritingSession, hello: WorkerHello, pools: Sequence[str], settings: Settings
 ) -> WorkerWelcome:
-    """Register the start of a worker; it is told of its predecessor's jobs.
+    """Register the start of a worker, and tell it of its predecessor's jobs.
 
-    Those on another host may still run there: they are left to their leases. `pools` are those
-    the worker's token names.
+    Jobs on another host may still run there: they are left to their leases. `pools` are those the
+    worker's token names.
 
     Raises:
         Conflict: a live worker has this name.
-        Forbidden: it is that of a worker of another pool, or the token is not for this pool.
+        Forbidden: the name belongs to a worker of another pool, or the token is not for this pool.
     """
     if hello.pool not in pools:
         raise Forbidden(f"this token is not for the work pool {hello.pool}")
@@ -62,8 +62,8 @@ def register_worker(
 def declare_worker_lost(session: WritingSession, name: str, settings: Settings) -> list[int]:
     """Declare a worker gone for good; return the ids of its jobs, which are lost.
 
-    It counts as the watchdog's word: nothing of them lives, and what follows a loss follows now.
-    The worker, should it live after all, is granted nothing and told to end what it has.
+    It counts like the watchdog's report: none of their processes live, and their follow-up starts
+    now. If the worker does live, it gets no jobs and is told to end what it has.
 
     Raises:
         NotFound: there is no such worker.
@@ -78,11 +78,11 @@ def declare_worker_lost(session: WritingSession, name: str, settings: Settings) 
 
 
 NOT_HELD = "the ledger does not hold this job for running"
-NOT_HAD = "its worker has no process of it"
+NOT_HAD = "its worker has no process for it"
 
 
 class RenewalResult(NamedTuple):
-    """What a worker is answered, and the leases of jobs it says it does not have."""
+    """The answer to a worker, and the leases of jobs it says it does not have."""
 
     answer: RenewalAnswer
     not_had: Sequence[Lease]
@@ -91,9 +91,9 @@ class RenewalResult(NamedTuple):
 def renew_leases(
     session: WritingSession, renewal: Renewal, pools: Sequence[str], settings: Settings
 ) -> RenewalResult:
-    """Renew the leases of a worker's jobs, and say which are to be ended.
+    """Renew the leases of a worker's jobs, and say which jobs it must end.
 
-    One of another start of the worker, or not later than the last one, renews and judges nothing.
+    A renewal by another start of the worker, or one out of order, renews and decides nothing.
 
     Raises:
         Forbidden: the worker is of a pool its token does not name.
@@ -115,10 +115,10 @@ def renew_leases(
 
 
 def jobs_not_had(held: Iterable[Lease], renewal: Renewal) -> list[Lease]:
-    """Return the leases of this start of a worker of which it has no process.
+    """Return the leases of this start of a worker for which it has no process.
 
-    A lease granted after the answered renewal may be of a claim that was sent after this renewal
-    was written; one granted before was answered, or waited for its answer, by then.
+    A lease granted after the answered renewal may belong to a claim sent after this renewal was
+    written; an earlier one has been answered by then, or its claim was waiting for the answer.
     """
     named = {*renewal.jobs.items(), *renewal.unknown.items()}
     waiting = set(renewal.claims)

@@ -1,8 +1,8 @@
-"""What administrators have approved: executors that isolate nothing, and what reaches further.
+"""What administrators have approved: executors without isolation, and far-reaching settings.
 
-The whole of what an administrator writes is approved, and kept beside the record. Who is none
-changes the rest. It is judged again at the claim: what is approved depends on two records and on
-settings, and each of them changes by itself.
+Saving as an administrator approves the whole record, and the approval is stored beside it. Other
+people may change the rest. Every claim checks again, because the approval depends on two records
+and on settings, each of which may change independently.
 """
 
 import hashlib
@@ -17,7 +17,7 @@ from jobauto_prefect.settings import Settings
 
 
 def approve_definition(app: App) -> None:
-    """Note that an administrator wrote an application as it is."""
+    """Record that an administrator saved an application in its current form."""
     app.approved = {
         "digest": _digest(app.document),
         "image": bool(app.document.get("ociimage")),
@@ -26,7 +26,7 @@ def approve_definition(app: App) -> None:
 
 
 def approve_template(template: RunTemplate) -> None:
-    """Note that an administrator wrote a run template as it is."""
+    """Record that an administrator saved a run template in its current form."""
     template.approved = {
         **_scope(template),
         "executors": [name for name in template.executor_names if not isolates(name)],
@@ -36,7 +36,7 @@ def approve_template(template: RunTemplate) -> None:
 
 
 def unapproved(template: RunTemplate, settings: Settings, executor: str) -> list[str]:
-    """Return why a job of a run template may not run by an executor before somebody approves it."""
+    """Return why a job of a run template may not use an executor without approval."""
     lacking = unapproved_in_template(template, settings, executor)
     if executor == "Kubernetes":
         lacking += unapproved_in_definition(template.app, template.company.id, settings)
@@ -46,9 +46,9 @@ def unapproved(template: RunTemplate, settings: Settings, executor: str) -> list
 def unapproved_in_template(
     template: RunTemplate, settings: Settings, executor: str | None = None
 ) -> list[str]:
-    """Return what of a run template needs an administrator, and why.
+    """Return what in a run template needs an administrator's approval, and why.
 
-    `executor` is the one of a job; None: whichever of the template's its jobs name.
+    `executor` is that of a job; None: the executors that the template gives its jobs.
     """
     names = template.executor_names if executor is None else (executor,)
     reserved = reserved_settings(template.executor_settings, executor)
@@ -60,7 +60,7 @@ def unapproved_in_template(
 
 
 def unapproved_in_definition(app: App, company_id: int | None, settings: Settings) -> list[str]:
-    """Return what of a definition's `kubernetes` needs an administrator for a company's jobs."""
+    """Return what in a definition's `kubernetes` needs approval for a company's jobs."""
     if _helm(app) == app.approved.get("helm"):
         return []
     helm = parse_kubernetes(app.document.get("kubernetes", {})).helm
@@ -98,13 +98,13 @@ def _unisolated(template: RunTemplate, executors: Collection[str]) -> Iterator[s
     chosen = _approved(template).get("executors", [])
     if any(name not in chosen for name in names):
         yield (
-            f"{', '.join(names)} runs {app.name} outside of the image it has from administrators; "
-            "name an executor that isolates it, or let an administrator save the run template"
+            f"{', '.join(names)} runs {app.name} outside its container image; "
+            "choose an executor that isolates it, or have an administrator save the run template"
         )
     elif app.approved.get("digest") != _digest(app.document):
         yield (
-            f"{', '.join(names)} runs {app.name} without isolation, and no administrator wrote its "
-            "definition as it is; let one save it, or name an executor that isolates it"
+            f"{', '.join(names)} runs {app.name} without isolation, and no administrator saved its "
+            "current definition; have one save it, or choose an executor that isolates it"
         )
 
 
@@ -117,13 +117,13 @@ def _reserved(
         is_free = name == "service_account" and _is_listed(value, template.company.id, accounts)
         if not is_free and (name not in approved or approved[name] != value):
             yield (
-                f"the executor setting {name} is for administrators to choose; leave it out, or "
-                "let an administrator save the run template"
+                f"only an administrator can choose the executor setting {name}; leave it out, or "
+                "have an administrator save the run template"
             )
 
 
 def _approved(template: RunTemplate) -> Mapping[str, Any]:
-    """Return what is approved of a run template, of its application and for its company alone."""
+    """Return what is approved for a run template, its application and its company."""
     scope = _scope(template)
     return template.approved if scope.items() <= template.approved.items() else {}
 
@@ -133,7 +133,7 @@ def _scope(template: RunTemplate) -> dict[str, int]:
 
 
 def _is_listed(value: str, company_id: int | None, listed: Sequence[str]) -> bool:
-    """Whether a value is in a list, for everybody or for that company (`ID=VALUE`)."""
+    """Whether a value is listed, for everybody or for that company (`ID=VALUE`)."""
     return value in listed or f"{company_id}={value}" in listed
 
 

@@ -1,4 +1,4 @@
-"""A claim that is being decided, and what it ends with where it is given no launch."""
+"""A claim that is being decided, and its possible ends without a launch."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -21,11 +21,11 @@ from jobauto_prefect.settings import Settings
 
 @dataclass(frozen=True, slots=True)
 class OpenClaim:
-    """One claim being decided, inside its transaction: what a worker asked, and who it is.
+    """One claim being decided, inside its transaction: the worker's request and identity.
 
     `pools` are those the worker's token names; `box` opens and seals the ledger's secrets.
-    `preflight` None: nothing was asked outside before, as most need nothing. `seen_deployment` is
-    that of the flow run, as Prefect has it; None: it was not asked.
+    `preflight` is None if nothing outside was asked, as most claims need nothing. `seen_deployment`
+    is the flow run's deployment in Prefect; None: Prefect was not asked.
     """
 
     settings: Settings
@@ -38,7 +38,7 @@ class OpenClaim:
 
     @property
     def time_until_due(self) -> timedelta:
-        """How long the claim came before its run is due."""
+        """How early the claim came, before its run is due."""
         return time_until_due(self.asked, self.session.clock())
 
     @property
@@ -49,28 +49,28 @@ class OpenClaim:
 
     @property
     def references(self) -> Mapping[str, Any]:
-        """What the flow run says that it is for."""
+        """The records that the flow run refers to."""
         named = self.asked.parameters.get("jobauto")
         return named if isinstance(named, dict) else {}
 
     def reference(self, name: str) -> int | None:
-        """Return the number by which the flow run names a record; None: it names none."""
+        """Return the number by which the flow run names a record; None if it names none."""
         number = self.references.get(name)
         return number if isinstance(number, int) else None
 
     @property
     def subject(self) -> ClaimSubject:
-        """What the claim may be about."""
+        """The jobs the claim may concern."""
         named = self.reference("job")
         if named is not None and not 0 < named <= BIGGEST_ID:
             named = None
         return ClaimSubject(self.asked.claim_id, self.asked.flow_run_id, named)
 
     def preflight_of(self, template: RunTemplate) -> Preflight:
-        """Return what was asked outside for a run template's job.
+        """Return the preflight answers for a run template's job.
 
         Raises:
-            NotAsked: nothing was, and it is needed.
+            NotAsked: there was no preflight, and this template needs one.
         """
         if self.preflight is None and asks_outside(template):
             raise NotAsked
@@ -87,7 +87,7 @@ class OpenClaim:
             raise Forbidden(f"this token is not for the work pool {pool}")
 
     def is_made_for(self, job: Job) -> bool:
-        """Whether the flow run is the job's own, or has taken the place of its own."""
+        """Whether the flow run is the job's own or replaces it."""
         keys = {
             run_key(job),
             moved_key(job.flow_run_id),
@@ -97,27 +97,27 @@ class OpenClaim:
 
 
 def time_until_due(claim: Claim, now: datetime) -> timedelta:
-    """Return how long a claim came before its run is due; none where it does not say when."""
+    """Return how early a claim came; zero if it names no due time."""
     return max(timedelta(0), claim.due - now) if claim.due else timedelta(0)
 
 
 class NotDue(Exception):
-    """A claim that came ahead is granted no launch yet; what it changed is to be rolled back."""
+    """A claim that came early gets no launch yet; its changes must be rolled back."""
 
 
 class NotAsked(Exception):
-    """A claim needs a preflight, outside of the transaction; what it changed is to be rolled back.
+    """A claim needs a preflight outside the transaction; its changes must be rolled back.
 
     See `run_preflight`.
     """
 
 
 class RunUnseen(Exception):
-    """Prefect has to say of which deployment a run is, before the transaction is begun anew."""
+    """Prefect must be asked for a run's deployment before the transaction starts again."""
 
 
 class UnknownRun(Exception):
-    """An announced run can't be claimed by that alone; `unheard`: it is no job's yet."""
+    """An announced run can't be claimed by the announcement alone; `unheard`: it has no job yet."""
 
     def __init__(self, *, unheard: bool = False) -> None:
         self.unheard = unheard
@@ -140,7 +140,7 @@ class Refused(Exception):
             state=self.state,
             message=str(self),
             at=self.at,
-            # That of the job's end, where its refusal ends one: Prefect is told both ways.
+            # The id of the job's end, if the refusal ends the job: Prefect learns of it both ways.
             transition_id=None if waits else transition_of(claim_id, self.state),
         )
         return Refusal(reason=self.reason, run_status=run_status)

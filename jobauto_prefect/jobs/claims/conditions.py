@@ -16,21 +16,21 @@ from jobauto_prefect.ledger.states import TaskReason
 from jobauto_prefect.runtime.protocol import PrefectState
 from jobauto_prefect.wording import pluralize
 
-# How often a job that waits looks again, where nobody tells it of what it waits for.
+# Poll intervals of jobs that wait for something nobody announces.
 FREEZE_LOOK = timedelta(minutes=10)
 CLOSED_LOOK = timedelta(hours=1)
 OVERLAP_LOOK = timedelta(seconds=10)
 ROOM_LOOK = timedelta(seconds=10)
 
 SOON = timedelta(seconds=5)
-"""When to ask again for what was not asked before the claim: somebody named it just now."""
+"""Retry interval for values that somebody named after the preflight."""
 
 SHOWN = 5
-"""How many jobs a message names by number."""
+"""How many jobs a message lists by number."""
 
 
 class StartConditions:
-    """What has to be so for a job to start. Each condition raises Refused: never, or not yet."""
+    """Conditions for the start of a job. Each raises Refused: never, or not yet."""
 
     def __init__(self, claim: OpenClaim, job: Job) -> None:
         self._claim = claim
@@ -39,7 +39,7 @@ class StartConditions:
         self._template = job.runtemplate
 
     def require(self, freeze: Freeze | None) -> None:
-        """Require that the job may start now; `freeze`: the one that lasts."""
+        """Require that the job may start now; `freeze` is the active one, if any."""
         if freeze is not None:
             look = self._session.clock() + FREEZE_LOOK
             at = look if freeze.until is None else min(look, freeze.until)
@@ -50,10 +50,10 @@ class StartConditions:
         self._require_room()
 
     def _require_window(self, task: Task) -> None:
-        """Require that it is not too late for a window's attempt, and that no other one runs.
+        """Require that a window's attempt is not too late, and that no other one is running.
 
-        A task that can't start any more is closed here: whether it is too late may depend on
-        closed time, which moves its deadline.
+        A task that can't start any more is closed here: closed time may move its deadline, so only
+        this check knows whether it is too late.
         """
         template, starts_at = self._template, self._claim.starts_at
         if has_lapsed(task, template, starts_at) and close_lapsed(self._session, [task]):
@@ -65,15 +65,15 @@ class StartConditions:
             return
         running = attempts.running_attempt(self._session, template.id, besides=task.id)
         if running is not None and template.overlap == Overlap.SKIP and task.attempts == 0:
-            message = f"job {running} of this run template still ran"
+            message = f"job {running} of this run template was still running"
             close_without_attempt(self._session, [task], TaskReason.OVERLAP, message)
             raise Refused("overlap", message, PrefectState.CANCELLED)
         if running is not None:
-            message = f"job {running} of this run template still runs; this one waits for its end"
+            message = f"job {running} of this run template is still running; this one waits for it"
             raise Refused("overlap", message, PrefectState.SCHEDULED, at=starts_at + OVERLAP_LOOK)
 
     def _require_open(self, at: datetime) -> None:
-        """Require that the run template's calendars let attempts at its windows start then."""
+        """Require that the run template's calendars allow its windows to start at this time."""
         closed = closed_times(self._session, [self._template], at)[self._template.id]
         closure = closed.at(at)
         if closure is not None:
@@ -83,18 +83,18 @@ class StartConditions:
             raise Refused("closed", message, PrefectState.SCHEDULED, at=again)
 
     def _require_available(self) -> None:
-        """Require that what the credentials open is there, and that the blocks could be read."""
+        """Require that the credentials' targets are available, and that the blocks were read."""
         preflight = self._claim.preflight_of(self._template)
         if preflight.held_up is not None:
             at = preflight.again
             raise Refused("not_available", preflight.held_up, PrefectState.SCHEDULED, at=at)
         if preflight.missing is None and self._names_what_is_unread(preflight):
             again = self._session.clock() + SOON
-            message = "the values it names are not read yet"
+            message = "the values it refers to have not been read yet"
             raise Refused("not_available", message, PrefectState.SCHEDULED, at=again)
 
     def _names_what_is_unread(self, preflight: Preflight) -> bool:
-        """Whether somebody named a block, or a source of values, after what was asked before."""
+        """Whether somebody named a block, or a source of values, after the preflight."""
         named = [assigned.credential for assigned in self._template.assignments]
         return any(
             credential.credential_type.source and credential.id not in preflight.values
@@ -102,7 +102,7 @@ class StartConditions:
         ) or any(assigned["block"] not in preflight.blocks for assigned in self._template.blocks)
 
     def _require_room(self) -> None:
-        """Require room at the run template's credentials; they are locked until the commit."""
+        """Require a free slot at each limited credential; they are locked until the commit."""
         credentials = limited_credentials(self._template)
         if not credentials:
             return
@@ -118,4 +118,4 @@ class StartConditions:
 def _full(credential: Credential, users: Sequence[int]) -> str:
     jobs = f"{pluralize(credential.max_jobs or 0, 'job')} at a time"
     named = ", ".join(map(str, users[:SHOWN])) + (" …" if len(users) > SHOWN else "")
-    return f"{credential.name} is for {jobs}; it waits for the end of one of {named}"
+    return f"{credential.name} allows {jobs}; waiting for one of these to end: {named}"

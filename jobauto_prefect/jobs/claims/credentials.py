@@ -1,4 +1,4 @@
-"""What credentials and blocks give to the jobs of a run template, and what of it is lacking."""
+"""What credentials and blocks give to the jobs of a run template, and what is missing."""
 
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any
@@ -24,8 +24,8 @@ def provided_layer(
 ) -> Layer:
     """Return what credentials and blocks give, in the order of assignment, blocks last.
 
-    A later value replaces a former. Credentials of the types that the application names in its
-    `requirements` may give all their fields, whether it declares them or not.
+    A later value replaces an earlier one. Credentials of the types that the application names in
+    its `requirements` may give all their fields, even undeclared ones.
 
     Raises:
         KeyMissing: secret values were stored with another key.
@@ -44,9 +44,9 @@ def provided_layer(
 
 
 def layer_of(credential: Credential, box: SecretBox) -> Layer:
-    """Return the values of one credential, and its type's defaults for what it says nothing of.
+    """Return the values of one credential, with its type's defaults for missing ones.
 
-    Values of fields that the type does not have any more are left out.
+    Values of fields that the type no longer has are left out.
     """
     fields = credential.credential_type.fields
     given = {**field_defaults(fields), **credential.values, **box.open(credential.secrets)}
@@ -59,23 +59,23 @@ def layer_of(credential: Credential, box: SecretBox) -> Layer:
 
 
 def _layer_with(credential: Credential, preflight: Preflight, box: SecretBox) -> Layer:
-    """Return a credential's own values, and over them those it names; all of these are secret."""
+    """Return a credential's own values, overridden by those it refers to, which are all secret."""
     own, named = layer_of(credential, box), preflight.values.get(credential.id, {})
     values = {name: value for name, value in own.values.items() if name not in named}
     return Layer(values, {**own.secrets, **named})
 
 
 def _of_block(assigned: Mapping[str, Any], blocks: Mapping[str, Mapping[str, Any]]) -> Layer:
-    """Return a block's values, all secret: which of a foreign block are, only its program knows."""
+    """Return a block's values, all as secrets: only the block's author knows which of them are."""
     block = assigned["block"]
     if block not in blocks:
-        raise PrefectUnavailable(f"the block {block} can't be read just now; ask again")
+        raise PrefectUnavailable(f"the block {block} can't be read at the moment; try again")
     members = {name: member_of(blocks[block], path) for name, path in assigned["env"].items()}
     return Layer({}, {name: to_text(value) for name, value in members.items() if value is not None})
 
 
 def unmet(session: ReadingSession, template: RunTemplate, definition: Definition) -> list[str]:
-    """Return the requirements that name a credential type of which the template has none."""
+    """Return the required credential types that the template has no credential of."""
     credentials = [assigned.credential for assigned in template.assignments]
     codes = {credential.credential_type.code.lower() for credential in credentials}
     open_ = [code for code in definition.requirements if code.lower() not in codes]
@@ -99,9 +99,9 @@ def unfilled_of(credential: Credential) -> list[str]:
 
 
 def granted_fields(template: RunTemplate, requirements: Iterable[str]) -> frozenset[str]:
-    """Return the fields that jobs are given undeclared: of credentials of required types.
+    """Return the undeclared fields that jobs get: those of credentials of required types.
 
-    Fields that tell how to read other values are for that only.
+    Fields that only tell how to read other values are left out.
     """
     wanted = {code.lower() for code in requirements}
     types = [assigned.credential.credential_type for assigned in template.assignments]
@@ -120,10 +120,10 @@ def limited_credentials(template: RunTemplate) -> list[Credential]:
 def unknown_requirements(
     session: ReadingSession, requirements: Iterable[str], company_id: int | None
 ) -> list[Fault]:
-    """Return a warning for each requirement that no credential type bears as its code.
+    """Return a warning for each requirement without a matching credential type.
 
-    Looked at are the types of the company whose application it is, and the shared ones; None: it
-    is shared itself.
+    The types of the application's company and the shared ones count; None: the application is
+    shared.
     """
     named = list(requirements)
     existing = codes_known(session, named, company_id)
@@ -139,7 +139,7 @@ def unknown_requirements(
 
 
 def withheld_warnings(template: RunTemplate, extra: Collection[str]) -> list[Fault]:
-    """Return a warning for each credential some of whose fields no job is given."""
+    """Return a warning for each credential with fields that jobs do not get."""
     definition = template.app.definition
     permitted = EnvironmentNames.of(definition, extra)
     granted = granted_fields(template, definition.requirements)
@@ -151,7 +151,7 @@ def withheld_warnings(template: RunTemplate, extra: Collection[str]) -> list[Fau
         withheld = [name for name in names if not permitted.permits(name, granted)]
         if withheld:
             message = (
-                f"of {assigned.credential.name} jobs are not given {', '.join(withheld)}: the "
+                f"jobs do not get {', '.join(withheld)} of {assigned.credential.name}: the "
                 "application neither declares them nor requires "
                 f"{assigned.credential.credential_type.code}"
             )
@@ -160,7 +160,7 @@ def withheld_warnings(template: RunTemplate, extra: Collection[str]) -> list[Fau
 
 
 def requirement_warnings(session: ReadingSession, template: RunTemplate) -> list[Fault]:
-    """Return warnings of what jobs of a run template would be refused for."""
+    """Return warnings of why jobs of a run template would be refused."""
     warned = [
         Fault(
             "/credentials",

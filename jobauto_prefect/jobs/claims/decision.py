@@ -32,24 +32,24 @@ from jobauto_prefect.monitoring import tracing
 from jobauto_prefect.runtime.protocol import ClaimAnswer, Launch, PrefectState
 
 UNHEARD = timedelta(seconds=60)
-"""How long after its timeout a job of which nothing is heard has ended for certain."""
+"""Time after its timeout at which a silent job has certainly ended."""
 
 MOST_AHEAD = timedelta(seconds=0.5)
 """How early a waiting worker's claim may be granted: Prefect lets its run be Running only then."""
 
 
 def decide_claim(claim: OpenClaim) -> ClaimAnswer:
-    """Grant a launch, or refuse with what Prefect shall show.
+    """Grant a launch, or refuse with the state that Prefect is to show.
 
-    A claim that comes before its run is due is not refused: what is in its way may be gone by then.
+    A claim that comes before its run is due is not refused: the obstacle may be gone by then.
 
     Raises:
-        NotDue: it is to come again when its run is due.
+        NotDue: it must come again when its run is due.
         NotAsked: it needs a preflight, and had none.
         NumberTaken: another job of the flow run is live, or has this run number.
         ClaimOver: the claim was granted before, and its job has ended, was lost or superseded.
         Contended: another claim of the flow run was decided meanwhile.
-        Conflict: another start of this worker has its name now, or it can't use the executor.
+        Conflict: another start of this worker now has its name, or it can't use the executor.
         Forbidden: the run is for a pool the worker's token does not name.
     """
     asked, session = claim.asked, claim.session
@@ -91,25 +91,25 @@ class JobStart:
         self._job = job
 
     def launch(self, worker: WorkerRecord, freeze: Freeze | None) -> Launch:
-        """Grant the job to the worker, and return what it is to start.
+        """Grant the job to the worker, and return its launch.
 
         Raises:
-            Refused: it may not start, or not yet; that is written down.
+            Refused: it may not start, or not yet; the record says why.
         """
         job = self._job
         if job.claim_id == self._asked.claim_id:
             return self._repeated()
         if job.executor in self._asked.without:
-            raise Conflict(f"this worker can't use executor {job.executor} just now")
+            raise Conflict(f"this worker can't use executor {job.executor} at the moment")
         job.flow_run_id = self._asked.flow_run_id
-        if job.id is None:  # a job that is known is written once, with all that is granted
+        if job.id is None:  # a known job is written once, with everything the grant adds
             self._session.add(job)
             self._session.flush()
         try:
             StartConditions(self._claim, job).require(freeze)
         except Refused as refused:
             if refused.state is PrefectState.SCHEDULED:
-                job.message = str(refused)  # it waits, and its record says why
+                job.message = str(refused)  # the job waits, and its record says why
             raise
         job.message = None
         try:
@@ -119,16 +119,16 @@ class JobStart:
             raise
 
     def _repeated(self) -> Launch:
-        """Return the same launch for a repeated claim, as long as its job runs."""
+        """Return the same launch for a repeated claim while its job is running."""
         job = self._job
         if job.state in (JobState.BLOCKED, JobState.SKIPPED):
             raise Refused("refused", job.message or job.state, PREFECT_STATES[job.state])
         if job.state != JobState.RUNNING:
             if attempts.is_superseded(self._session, job):
-                message = f"another attempt has taken the place of job {job.id}"
+                message = f"another attempt has replaced job {job.id}"
                 raise ClaimOver("superseded", message)
             if job.state == JobState.LOST:
-                raise ClaimOver("lost", f"job {job.id} was taken for lost: {job.message}")
+                raise ClaimOver("lost", f"job {job.id} was considered lost: {job.message}")
             raise ClaimOver("ended", f"job {job.id} is {job.state}")
         renew_lease(self._session, job)
         launch = JobLaunch(self._claim, job)
@@ -151,7 +151,7 @@ class JobStart:
         job.env, job.command = prepared.environment_shown, prepared.command_shown
         job.undeclared = prepared.left_out
         job.app_version = template.app.version
-        # What decides about this job's end is kept as it is now: a later edit does not change it.
+        # The rules for the job's end are stored now, so that later edits do not change them.
         codes = template.app.document.get("exitCodes") or {}
         limited = [credential.id for credential in limited_credentials(template)]
         kept = {LIMITS: limited} if limited else {}
@@ -167,12 +167,12 @@ class JobStart:
         return launch.answer(prepared)
 
     def _end_refused(self, refused: Refused) -> None:
-        """End the job that can't start, however often it is asked for."""
-        self._job.claim_id = self._asked.claim_id  # asked again, it is refused again
+        """End the job that can't start; repeated claims get the same refusal."""
+        self._job.claim_id = self._asked.claim_id  # a repeated claim is refused again
         if refused.state is PrefectState.CANCELLED:
             skip(self._session, self._job, str(refused))
             return
-        # A retry may have been decided just when its run template was switched off.
+        # A retry may have been decided just before its run template was switched off.
         is_inactive = refused.reason == TaskReason.INACTIVE
         reason = TaskReason.INACTIVE if is_inactive else TaskReason.BLOCKED
         block(self._session, self._job, str(refused), reason)
@@ -183,11 +183,11 @@ def grant_job(session: WritingSession, job: Job, granted: Grant) -> None:
     """Grant a job to a worker: it is running, its lease begins, its predecessors' leases end.
 
     Raises:
-        Conflict: the job is not scheduled any more.
+        Conflict: the job is no longer scheduled.
     """
     job.state = next_job_state(JobState(job.state), JobState.RUNNING)
     job.claim_id, job.worker = granted.claim_id, granted.worker.name
-    job.message = None  # why it waited
+    job.message = None  # the reason for waiting no longer applies
     now = session.clock()
     job.begin = granted.starts_at
     task = job.task

@@ -24,7 +24,7 @@ from jobauto_prefect.runtime.protocol import PrefectState
 
 
 class EventJob:
-    """A job that an event has started, and that takes its values from it."""
+    """A job that an event started and gives values to."""
 
     def __init__(self, claim: OpenClaim, job: Job, definition: Definition) -> None:
         self._claim = claim
@@ -33,9 +33,9 @@ class EventJob:
         self._definition = definition
 
     def take_values(self) -> None:
-        """Give the job its event's values, unless it has them already.
+        """Give the job its event's values, unless it already has them.
 
-        Of a rule that fans out, the first job that is claimed brings the others about.
+        For a rule that fans out, the first job to be claimed creates the others.
 
         Raises:
             Refused: the event lacks what the rule's mapping names, or has nothing to start a job
@@ -59,11 +59,11 @@ class EventJob:
         self._job.overrides = deliveries.event_variables(delivery.event) | self._job.overrides
 
     def _found(self, query: ValueQuery) -> EventValues:
-        """Return the event's values, as they were found before this transaction if they had to be.
+        """Return the event's values, from the preflight if they are expensive to find.
 
         Raises:
-            UnresolvedSelector: the event lacks what is asked for, or that is too expensive to find.
-            NotLight: they have to be found before.
+            UnresolvedSelector: the event lacks a value, or one is too expensive to find.
+            NotLight: they must be found before the transaction.
         """
         found = self._claim.preflight_of(self._job.runtemplate).event_values
         if found is None and query.is_light:
@@ -71,7 +71,7 @@ class EventJob:
         if found is None:
             raise NotLight(values_of, query, self._definition)
         if isinstance(found, TooExpensive):
-            reason = f"its values can't be looked for: {found}; let the rule's paths look at less"
+            reason = f"its values can't be looked up: {found}; narrow the rule's paths"
             raise UnresolvedSelector(reason)
         if isinstance(found, Exception):
             raise found
@@ -97,14 +97,14 @@ class EventJob:
         if unfit:
             message = (
                 f"no variable can hold a NUL, or bytes that are not UTF-8: {', '.join(unfit)}; "
-                "write it to a file and hand that on with @file:NAME"
+                "write it to a file and pass that with @file:NAME"
             )
             raise Refused("unresolved_mapping", message, PrefectState.FAILED)
         large = [key for key, text in texts.items() if len(text.encode()) > LARGEST_VALUE]
         if large:
             message = (
                 f"too large to be a variable (at most {LARGEST_VALUE} bytes): {', '.join(large)}; "
-                "hand it on as a file with @file:NAME"
+                "pass it as a file with @file:NAME"
             )
             raise Refused("unresolved_mapping", message, PrefectState.FAILED)
         secret = self._definition.secret_keys & texts.keys()

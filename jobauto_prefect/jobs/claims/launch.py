@@ -38,20 +38,20 @@ from jobauto_prefect.runtime.protocol import (
 )
 
 MOST_NAMED = 20
-"""Names of values left out that a job's output tells of; its record has them all."""
+"""How many omitted values a job's output names; its record names them all."""
 
 KEPT = 256
-"""Definitions, and executors with their settings, of which is kept what follows from them."""
+"""Cache size: definitions, and executors with their settings."""
 
 KUBERNETES = "Kubernetes"
 TRACEPARENT = "TRACEPARENT"
-HELM_AT_MOST = 2  # times its own timeout: for others that install the release, and for itself
+HELM_AT_MOST = 2  # times the chart's own timeout: wait for a concurrent install, then install
 HELM_MARGIN_SECONDS = 120.0  # for fetching the chart, rolling back, and creating the Job
 
 
 @dataclass(frozen=True, slots=True)
 class ApplicationTerms:
-    """What follows from a definition alone; `parameter_keys` are parameter -> environment key."""
+    """What follows from a definition alone; `parameter_keys` maps parameter to environment key."""
 
     definition: Definition
     parameter_keys: Mapping[str, str]
@@ -59,7 +59,7 @@ class ApplicationTerms:
 
 
 def terms_of(app: App, language: str) -> ApplicationTerms:
-    """Return an application's terms; one document is looked into once for all templates."""
+    """Return an application's terms; all templates share one parsed document."""
     return _terms(json.dumps(app.document), language)
 
 
@@ -71,13 +71,13 @@ def _terms(document: str, language: str) -> ApplicationTerms:
 
 
 def settle_executor(template: RunTemplate, job: Job) -> None:
-    """Settle the executor of a job: one that waited has one that the run template has now.
+    """Settle the executor of a job; a job that waited gets the run template's current one.
 
-    What was accepted once may have changed: the run template, the application, or the packages
-    there are.
+    An executor accepted earlier may be invalid now, because the run template, the application or
+    the installed packages have changed.
 
     Raises:
-        Refused: that can't run it.
+        Refused: this executor can't run the job.
     """
     if job.executor not in (template.executor, *template.executors):
         job.executor = template.executor
@@ -94,10 +94,10 @@ def _executor_faults(executor: str, settings: str, image: str | None) -> tuple[F
 
 
 class JobLaunch:
-    """The launch of a job that a claim is granted; its executor is settled.
+    """The launch of a job whose claim is granted and whose executor is settled.
 
-    `timeout_seconds` is how long the job may run, `preparing_seconds` how long after its claim its
-    own time may begin, at most.
+    `timeout_seconds` is how long the job may run, `preparing_seconds` how long after its claim this
+    time may begin, at most.
     """
 
     def __init__(self, claim: OpenClaim, job: Job) -> None:
@@ -117,7 +117,7 @@ class JobLaunch:
         """Require a credential for each requirement, all their values, and the blocks.
 
         Raises:
-            Refused: naming those that are missing.
+            Refused: it names what is missing.
         """
         name = f"{self._template.company.slug}/{self._template.name}"
         codes = unmet(self._claim.session, self._template, self.terms.definition)
@@ -139,7 +139,7 @@ class JobLaunch:
             raise Refused("missing_block", missing, PrefectState.FAILED)
 
     def take_parameters(self) -> None:
-        """Take as overrides the flow-run parameters that differ from the deployment's values."""
+        """Turn flow-run parameters that differ from the deployment's values into overrides."""
         applied: Mapping[str, Any] = self._template.applied_parameters or {}
         asked = self._claim.asked.parameters
         given = {
@@ -155,7 +155,7 @@ class JobLaunch:
         """Prepare the command and the environment.
 
         Raises:
-            Refused: values are missing, or can't be used; or it needs an administrator.
+            Refused: values are missing or unusable, or an administrator must approve them.
         """
         claim, job, template = self._claim, self._job, self._template
         lacking = unapproved(template, claim.settings, job.executor)
@@ -182,9 +182,9 @@ class JobLaunch:
             raise Refused("invalid_launch", str(error), PrefectState.FAILED) from None
 
     def _injected(self) -> dict[str, str]:
-        """Return the variables that every job is given."""
+        """Return the variables that every job gets."""
         job, app, company = self._job, self._template.app, self._template.company
-        waits = job.state == JobState.SCHEDULED  # its number comes with the grant
+        waits = job.state == JobState.SCHEDULED  # the grant assigns its number
         attempt = job.task.attempts + 1 if job.task and waits else job.attempt
         return {
             "JOB_ID": str(job.id),
@@ -207,13 +207,13 @@ class JobLaunch:
         """Return the input files by the environment key that names each.
 
         Raises:
-            Refused: an artifact is not kept any more.
+            Refused: an artifact is no longer kept.
         """
         named = self._job.input_files
         artifacts = {key: self._claim.session.get(Artifact, named[key]) for key in named}
         gone = [key for key, artifact in artifacts.items() if artifact is None]
         if gone:
-            message = f"the files for {', '.join(gone)} are not kept any more"
+            message = f"the files for {', '.join(gone)} are no longer kept"
             raise Refused("input_gone", message, PrefectState.FAILED)
         return {
             key: InputFile(artifact_id=artifact.id, path=input_path(key, artifact.path))
@@ -224,7 +224,7 @@ class JobLaunch:
     def answer(self, prepared: Prepared) -> Launch:
         """Return the launch as the worker gets it."""
         job, template, settings = self._job, self._template, self._claim.settings
-        # The process goes on with this trace; its definition's value of that name wins.
+        # The process continues this trace; a value of that name in its definition wins.
         trace = {TRACEPARENT: job.traceparent} if job.traceparent else {}
         return Launch(
             job_id=job.id,
@@ -264,7 +264,7 @@ def _notices(left_out: Sequence[str]) -> list[str]:
         return []
     names = ", ".join(left_out[:MOST_NAMED])
     more = f" and {len(left_out) - MOST_NAMED} more" if len(left_out) > MOST_NAMED else ""
-    message = "values were left out, for the definition does not declare these names"
+    message = "values were left out because the definition does not declare these names"
     return [f"{message}: {names}{more}"]
 
 
@@ -272,7 +272,7 @@ def input_content(session: ReadingSession, job: Job, artifact_id: int) -> bytes:
     """Return the content of one of a job's input files.
 
     Raises:
-        NotFound: it is none of this job's, or is not kept any more.
+        NotFound: it does not belong to this job, or is no longer kept.
     """
     artifact = session.get(Artifact, artifact_id)
     if artifact is None or artifact_id not in job.input_files.values():
@@ -281,7 +281,7 @@ def input_content(session: ReadingSession, job: Job, artifact_id: int) -> bytes:
 
 
 def kubernetes_terms(document: Mapping[str, Any], executor: str) -> KubernetesTerms | None:
-    """Return the terms of a definition's `kubernetes` section; None for another executor."""
+    """Return the terms of a definition's `kubernetes` section; None for other executors."""
     if executor != KUBERNETES:
         return None
     section = parse_kubernetes(document.get("kubernetes", {}))

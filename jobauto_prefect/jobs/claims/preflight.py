@@ -1,6 +1,4 @@
-"""What is asked outside of the ledger before a claim is decided: nothing may wait while its
-transaction holds locks.
-"""
+"""Queries outside the ledger before a claim is decided: its transaction may not wait for them."""
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
@@ -18,13 +16,13 @@ from jobauto_prefect.runtime.protocol import Claim
 
 @dataclass(frozen=True, slots=True)
 class Preflight:
-    """Answers from outside the ledger, asked for before a claim is decided.
+    """Answers from outside the ledger, collected before a claim is decided.
 
-    `blocks` is the data of Prefect's blocks by name (type slug/name), secrets included. `values`
-    are those that credentials name instead of holding, by the id of the credential.
-    `missing` says why there will be no launch, `held_up` why it has to wait and `again` until
-    when; None: nothing is in its way. `event_values` are those of the job's event, or why there
-    are none, if they had to be found before the transaction.
+    `blocks` maps the names of Prefect's blocks (type slug/name) to their data, secrets included.
+    `values` maps credential ids to the values those credentials refer to. `missing` says why there
+    will be no launch, `held_up` why it has to wait and `again` until when; None: nothing prevents
+    it. `event_values` are those of the job's event, or the error, if they had to be found before
+    the transaction.
     """
 
     blocks: Mapping[str, Mapping[str, Any]] = field(default_factory=dict, repr=False)
@@ -38,19 +36,19 @@ class Preflight:
 NO_PREFLIGHT = Preflight()
 
 PREFECT_AGAIN = timedelta(seconds=15)
-"""When a launch tries again whose blocks Prefect could not be asked for."""
+"""Retry interval while Prefect can't be asked for blocks."""
 
 SOURCE_AGAIN = timedelta(seconds=60)
-"""When a launch tries again whose values could not be read."""
+"""Retry interval while values can't be read."""
 
 
 @dataclass(frozen=True, slots=True)
 class PreflightChecks:
     """How to ask outside; both may block.
 
-    `unavailable` says why what a credential opens is not there, None: it is. `read_block` is the
-    data of a block (type slug/name), or raises NotFound or PrefectUnavailable. `read_values` are
-    those that a credential names instead of holding, or it raises SourceUnavailable.
+    `unavailable` says why a credential's target is not available; None: it is. `read_block` returns
+    the data of a block (type slug/name), or raises NotFound or PrefectUnavailable. `read_values`
+    returns the values a credential refers to, or raises SourceUnavailable.
     """
 
     unavailable: Callable[[Credential, datetime], str | None]
@@ -59,7 +57,7 @@ class PreflightChecks:
 
 
 def asks_outside(template: RunTemplate) -> bool:
-    """Whether something besides the ledger has to be asked for the jobs of a run template."""
+    """Whether jobs of the run template need anything from outside the ledger."""
     types = (assigned.credential.credential_type for assigned in template.assignments)
     return bool(template.blocks) or any(type_.availability or type_.source for type_ in types)
 
@@ -67,7 +65,7 @@ def asks_outside(template: RunTemplate) -> bool:
 def run_preflight(
     ledger: Ledger, claim: Claim, checks: PreflightChecks, extra: Collection[str] = ()
 ) -> Preflight:
-    """Ask everything a claim needs from outside. `extra`: names all jobs take."""
+    """Ask everything a claim needs from outside; `extra` are names that all jobs accept."""
     with ledger.reading() as session:
         template = template_that_asks(session, claim.flow_run_id, claim.deployment_id)
         if template is None:
@@ -120,7 +118,7 @@ def _read_blocks(template: RunTemplate, checks: PreflightChecks, now: datetime) 
 
 
 def member_of(data: Any, path: str) -> Any:
-    """Return what a path names in a block's data (`a.b` is b in a); None: there is none."""
+    """Return the value at a path in a block's data (`a.b` is b in a); None if there is none."""
     for part in path.split("."):
         data = data.get(part) if isinstance(data, Mapping) else None
     return data

@@ -27,16 +27,16 @@ from jobauto_prefect.ledger.states import DeliveryState, JobState, TaskReason, T
 from jobauto_prefect.runtime.protocol import BEING_REGISTERED, UNKNOWN_DEPLOYMENT, PrefectState
 
 REGISTRATION_LOOK = timedelta(seconds=5)
-"""How often a run looks whether its deployment has been noted as its run template's."""
+"""Poll interval of a run whose deployment is not yet recorded for its run template."""
 
 EARLY = timedelta(seconds=30)
-"""By so much a worker's clock may be ahead of the ledger's."""
+"""How far a worker's clock may be ahead of the ledger's."""
 
-SHOWN = 200  # characters of a forged reference
+SHOWN = 200  # characters of a forged reference in a message
 
 
 class Target:
-    """What a claimed flow run is for: a job that waits for it, or one that it begins."""
+    """What a claimed flow run is for: a waiting job, or a new one."""
 
     def __init__(self, claim: OpenClaim) -> None:
         self._claim = claim
@@ -46,8 +46,8 @@ class Target:
     def resolve(self, *, concerns_task: bool) -> Job:
         """Return the job, locked: new, scheduled, or granted to this claim.
 
-        The caller holds the flow-run id and the worker. `concerns_task`: what is locked before a
-        job has to be found out first; else one look at the jobs is enough.
+        The caller holds the flow-run id and the worker. `concerns_task`: the task must be found and
+        locked before the job; otherwise one query for the jobs is enough.
 
         Raises:
             Refused: it may not start.
@@ -55,7 +55,7 @@ class Target:
             Contended: another claim of the flow run was decided meanwhile.
             Forbidden: the run is for a pool the worker's token does not name.
             RunUnseen: Prefect has to be asked about it.
-            UnknownRun: it was announced, and is not a job's that waits for nothing else.
+            UnknownRun: it was announced, but no job is waiting for it alone.
         """
         jobs = self._jobs(lock=not concerns_task)
         first = self._first_of(jobs)
@@ -82,9 +82,9 @@ class Target:
         return attempts.jobs_of_claim(self._session, self._claim.subject, lock=lock)
 
     def _first_of(self, jobs: KnownJobs) -> Job | None:
-        """Return the job that the claim is about, as it is seen first; None: none yet."""
+        """Return the job that the claim concerns, read without locks; None if there is none yet."""
         if jobs.own is not None and jobs.own.flow_run_id != self._asked.flow_run_id:
-            raise NumberTaken(f"this claim id is that of job {jobs.own.id}, of another flow run")
+            raise NumberTaken(f"this claim id belongs to job {jobs.own.id} of another flow run")
         self._require_known(jobs)
         if jobs.own is not None or jobs.of_run:
             return jobs.own or jobs.of_run[-1]
@@ -93,18 +93,18 @@ class Target:
         if (
             number is not None
             and deployment_id != self._asked.deployment_id
-            # Waiting runs are moved to a new deployment before the ledger notes it.
+            # Waiting runs move to a new deployment before the ledger records it.
             and (named is None or self._template().id != named.runtemplate_id)
         ):
-            message = f"the flow run names job {number}, which is none of its run template's"
+            message = f"the flow run names job {number}, which is not of its run template"
             raise Refused("foreign_job", message, PrefectState.FAILED)
         return named
 
     def _require_known(self, jobs: KnownJobs) -> None:
-        """Require that the ledger made an announced run, and for a job that is due.
+        """Require that the ledger created an announced run, for a job that is due.
 
-        Announcements are repeated: a job that has ended or was cancelled is not one that somebody
-        retried in Prefect.
+        Announcements are repeated: one for an ended or cancelled job does not mean that somebody
+        retried it in Prefect.
         """
         if not self._asked.announced or jobs.own is not None:
             return
@@ -117,10 +117,11 @@ class Target:
             raise UnknownRun
 
     def _require_own_deployment(self) -> None:
-        """Require that a run unknown to the ledger is of the deployment it is claimed for.
+        """Require that a run unknown to the ledger belongs to the deployment it is claimed for.
 
-        Who knows its id could bind it to a run template of their own, and its own worker would be
-        refused. Where all templates are in the token's work pools there is nothing to take.
+        Otherwise anyone who knows its id could bind it to their own run template, and the right
+        worker would be refused. If the token covers the pools of all templates, there is nothing to
+        steal.
         """
         claim = self._claim
         if not attempts.has_other_pools(self._session, claim.pools, claim.settings.pool):
@@ -128,18 +129,19 @@ class Target:
         if claim.seen_deployment is None:
             raise RunUnseen
         if claim.seen_deployment != self._asked.deployment_id:
-            raise Forbidden("the flow run is of another deployment than it is claimed for")
+            raise Forbidden("the flow run does not belong to the deployment it is claimed for")
 
     def _lock_windows(self, template: RunTemplate) -> None:
-        """Lock a template whose windows' attempts must not overlap: it decides one at a time."""
+        """Lock a template whose attempts must not overlap, so that claims are decided in turn."""
         if template.overlap != Overlap.PARALLEL:
             attempts.lock_template(self._session, template)
 
     def _template(self) -> RunTemplate:
-        """Return the run template whose deployment the flow run is of.
+        """Return the run template that the flow run's deployment belongs to.
 
         Raises:
-            Refused: it is none's, or the ledger is still to note that; the run is to come again.
+            Refused: there is none, or the ledger has yet to record it; then the run must come
+                again.
         """
         deployment_id, named = self._asked.deployment_id, self._asked.template_id
         template = attempts.template_of_deployment(self._session, deployment_id)
@@ -148,10 +150,10 @@ class Target:
                 message = f"run template {named} is being registered in Prefect"
                 at = self._session.clock() + REGISTRATION_LOOK
                 raise Refused(BEING_REGISTERED, message, PrefectState.SCHEDULED, at=at)
-            # It may have been noted between these two.
+            # It may have been recorded between these two queries.
             template = attempts.template_of_deployment(self._session, deployment_id)
         if template is None:
-            message = "this deployment is none of jobauto's run templates; apply the template first"
+            message = "this deployment belongs to no run template; apply the template first"
             raise Refused(UNKNOWN_DEPLOYMENT, message, PrefectState.FAILED)
         return template
 
@@ -159,14 +161,14 @@ class Target:
         """Return a job that the flow run names, if the flow run was made for it.
 
         Raises:
-            Refused: the flow run is a copy, or the job does not wait any more.
-            NumberTaken: the job is running already.
+            Refused: the flow run is a copy, or the job is no longer waiting.
+            NumberTaken: the job is already running.
         """
         if not self._claim.is_made_for(job):
-            message = f"the flow run of job {job.id} is another one; this one is a copy of it"
+            message = f"job {job.id} has another flow run; this one is a copy of it"
             raise Refused("duplicate", message, PrefectState.CANCELLED)
         if job.state == JobState.RUNNING:
-            raise NumberTaken(f"job {job.id} is running already")
+            raise NumberTaken(f"job {job.id} is already running")
         if job.state == JobState.CANCELLED:
             raise Refused("cancelled", job.message or "cancelled", PrefectState.CANCELLED)
         if job.state != JobState.SCHEDULED:
@@ -175,7 +177,7 @@ class Target:
         return job
 
     def _of_known_run(self, jobs: Sequence[Job]) -> Job:
-        """Return the flow run's scheduled job, or a retry of its last one clicked in Prefect."""
+        """Return the flow run's scheduled job, or a retry that somebody asked for in Prefect."""
         number, last = self._asked.run_number, jobs[-1]
         if any(job.state == JobState.RUNNING or job.run_number == number for job in jobs):
             raise NumberTaken("another job of this flow run is live, or has this run number")
@@ -197,9 +199,9 @@ class Target:
         return self._retry(last, waiting)
 
     def _was_retried_after(self, last: Job) -> bool:
-        """Whether somebody retried the run once Prefect had heard of its last job's end.
+        """Whether somebody retried the run after Prefect learned of its last job's end.
 
-        A worker may have seen the run before that, and ask late.
+        A worker may have seen the run earlier, and claim it late.
         """
         seen, end = self._asked.changed_at, last.end
         if seen is not None and end is not None and seen <= end:
@@ -207,14 +209,14 @@ class Target:
         return not outbox.is_pending(self._session, OutboxKind.CANCEL_RUN, last.id)
 
     def _as_it_was(self, job: Job, reason: str, message: str) -> Refused:
-        """Return a refusal that shows how the flow run's job ended, and why it stays ended."""
+        """Return a refusal that shows how the flow run's job ended, and why it is not repeated."""
         before = run_status_of(job, self._claim.settings)
         return Refused(reason, f"{message} (before: {before.message})", before.state)
 
     def _retry(self, last: Job, waiting: Job | None) -> Job:
-        """Make the attempt that somebody asked for in Prefect, in place of one that waits."""
+        """Create the attempt that somebody asked for in Prefect, replacing one that waits."""
         if waiting is not None:
-            skip(self._session, waiting, "somebody retried it in Prefect before")
+            skip(self._session, waiting, "somebody retried it in Prefect first")
         job = attempts.new_job(
             last.runtemplate, schedule=self._session.clock(), schedule_type="adhoc-ui"
         )
@@ -224,7 +226,7 @@ class Target:
         return job
 
     def _of_new_run(self, template: RunTemplate) -> Job:
-        """Return the job of a run that Prefect began by schedule or event, or somebody clicked."""
+        """Return the job of a run started by Prefect's schedule, an event or a person."""
         if "event" in self._claim.references:
             return self._of_event(template)
         task = self._owed_task(template)
@@ -234,11 +236,12 @@ class Target:
         return attempts.new_job(template, schedule=due, schedule_type="adhoc-ui")
 
     def _of_event(self, template: RunTemplate) -> Job:
-        """Return the job of the (event, rule) that the flow run names; it waits.
+        """Return the waiting job of the (event, rule) that the flow run names.
 
         Raises:
-            Refused: the ledger knows of no such event for such a rule of this run template, which
-                is written down; or the event has started the rule already.
+            Refused: the ledger has no such event for a rule of this run template, which is audited;
+                or
+                the event has already started the rule.
         """
         event, rule = self._claim.references["event"], self._claim.references.get("rule")
         delivery = self._delivery(event, rule)
@@ -266,12 +269,12 @@ class Target:
         return deliveries.lock_delivery(self._session, event, rule)
 
     def _owed_task(self, template: RunTemplate) -> Task | None:
-        """Return the task this run is for, which is locked; None: it is for none."""
+        """Return the task this run is for, locked; None if it is for none."""
         number = self._claim.reference("task")
         if number is not None:
             task = self._session.get(Task, number)
             if task is None or task.runtemplate_id != template.id:
-                message = f"the flow run names task {number}, which is none of its run template's"
+                message = f"the flow run names task {number}, which is not of its run template"
                 raise Refused("foreign_task", message, PrefectState.FAILED)
             self._lock_windows(template)
             return attempts.lock_task(self._session, task.id)
@@ -280,7 +283,7 @@ class Target:
         return self._task_of_window(template, due) if by_schedule and due is not None else None
 
     def _task_of_window(self, template: RunTemplate, due: datetime) -> Task:
-        """Return the task of a window, which is opened here where the claim is ahead of others."""
+        """Return the task of a window; open it here if the claim comes before the scheduler."""
         start = due - timedelta(seconds=template.delay)
         self._lock_windows(template)
         task = attempts.task_of_window(self._session, template, start)
@@ -299,10 +302,10 @@ class Target:
         return task
 
     def _refuse_moved(self, template: RunTemplate, due: datetime) -> None:
-        """Refuse a window that waits for the end of closed time: then it gets a run of its own.
+        """Refuse a window that waits for the end of closed time: it gets its own run then.
 
         Raises:
-            Refused: it is such a one.
+            Refused: the window waits.
         """
         closed = closed_times(self._session, [template], due)[template.id]
         closure, at = closed.at(due), closed.reopens(due)
@@ -312,7 +315,7 @@ class Target:
             raise Refused("closed", message, PrefectState.CANCELLED)
 
     def _of_task(self, task: Task) -> Job:
-        """Return the scheduled attempt of a task, where this run is the first to ask for it.
+        """Return the scheduled attempt of a task, if this run is the first to claim it.
 
         Raises:
             Refused: another run has the attempt, or the task is not open.

@@ -22,11 +22,11 @@ NOT_IN_KEYS = re.compile(r"[^a-z0-9]+")
 KIB = 1024
 
 LONGEST_VALUE = 500
-"""Characters of a value on the page; the record has all of it."""
+"""Characters of a value on the page; the record has the whole value."""
 
 
 def artifact_key(template: RunTemplate) -> str:
-    """Return what the pages of a template's jobs share: Prefect keeps them as one history."""
+    """Return the key that a template's pages share, so that Prefect keeps them as one history."""
     words = f"{template.company.slug} {template.name}".lower()
     return f"{NOT_IN_KEYS.sub('-', words).strip('-')}-{template.id}"[-255:].lstrip("-")
 
@@ -38,9 +38,9 @@ def page(
     artifacts: Sequence[Artifact],
     produced: Mapping[str, Mapping[str, str]],
 ) -> str | None:
-    """Return the page of a job that is over.
+    """Return the page of a job that has ended.
 
-    None for a plain success without artifacts and warnings that no event has started.
+    None for a plain success without artifacts and warnings that no event started.
     """
     plain = not (artifacts or job.warnings) and job.event_id is None
     if job.severity == Severity.SUCCESS and plain:
@@ -74,7 +74,7 @@ def _details(job: Job, url: str) -> Iterator[tuple[str, str]]:
 
 
 def _link(item: str, number: int | None, url: str, word: str | None = None) -> str:
-    """Return a link to a record of a kind; empty where there is none."""
+    """Return a link to a record of a kind; empty if there is no record."""
     return f"[{word or item} {number}]({page_address(url, item, number)})" if number else ""
 
 
@@ -116,7 +116,7 @@ def _produced(produced: Mapping[str, Mapping[str, str]], meanings: Mapping[str, 
 
 
 def _values(job: Job) -> str:
-    """List what the job was given for what its definition declares; secrets are masked already."""
+    """List the job's values of the variables that its definition declares; secrets are masked."""
     declared: Mapping[str, Any] = job.runtemplate.app.document.get("environment") or {}
     given = [(key, job.env[key]) for key in declared if job.env.get(key)]
     short = (
@@ -127,13 +127,13 @@ def _values(job: Job) -> str:
 
 
 def _warnings(job: Job) -> str:
-    """List what is not as it is declared."""
+    """List deviations from the definition."""
     messages = (plain_text(str(warning["message"])) for warning in job.warnings)
     return "\n".join(f"- **Warning:** {message}" for message in messages)
 
 
 def _meanings(job: Job, language: str) -> Mapping[str, str]:
-    """Return what the definition says of the fields it produces."""
+    """Return the descriptions of the fields that the definition says it produces."""
     meanings = {}
     produces: Mapping[str, Any] = job.runtemplate.app.document.get("produces") or {}
     for content in produces.values():

@@ -1,4 +1,4 @@
-"""Jobs that do not start, or are to end: blocked, skipped, cancelled.
+"""Jobs that do not start or are stopped: blocked, skipped, cancelled.
 
 Each function works inside the caller's transaction and commits nothing.
 """
@@ -18,7 +18,7 @@ from jobauto_prefect.ledger.states import JobState, TaskReason, TaskState, next_
 def block(
     session: WritingSession, job: Job, message: str, reason: TaskReason = TaskReason.BLOCKED
 ) -> None:
-    """Block a scheduled job that may not start; its task ends too, for this reason."""
+    """Block a scheduled job that may not start; its task ends for the same reason."""
     end_unstarted(session, job, JobState.BLOCKED, message)
     if job.task is not None:
         end_task(session, job.task, TaskState.FAILED, reason, message)
@@ -26,23 +26,23 @@ def block(
 
 
 def skip(session: WritingSession, job: Job, message: str) -> None:
-    """Skip a scheduled job that is not wanted any more; its task is the caller's matter."""
+    """Skip a scheduled job that is no longer wanted; the caller handles its task."""
     end_unstarted(session, job, JobState.SKIPPED, message)
     enqueue(session, OutboxKind.CANCEL_RUN, job.id)
 
 
 def cancel(session: WritingSession, job: Job, reason: str) -> None:
-    """Ask for the end of a job: a scheduled one is over, a running one is stopped by its worker.
+    """Cancel a job: a scheduled one ends at once, a running one is stopped by its worker.
 
     Raises:
-        Conflict: it is over already, or was lost and what follows it is decided.
+        Conflict: it has ended already, or was lost and its follow-up is decided.
     """
     attempts.lock_job(session, job)
     if job.state == JobState.LOST and not may_live(session, job):
         live = attempts.live_attempt_after(session, job)
         then = f"cancel job {live}, which follows it" if live else "no later attempt waits or runs"
         raise Conflict(f"job {job.id} is lost; {then}")
-    next_job_state(JobState(job.state), JobState.CANCELLED)  # or it is over: Conflict
+    next_job_state(JobState(job.state), JobState.CANCELLED)  # raises Conflict if it has ended
     job.cancel_reason = reason
     if job.state == JobState.SCHEDULED:
         end_unstarted(session, job, JobState.CANCELLED, reason)

@@ -1,4 +1,4 @@
-"""Whether what Prefect shows of a flow run agrees with the end of its job. Pure."""
+"""Whether the state of a flow run in Prefect agrees with the end of its job. Pure."""
 
 from enum import StrEnum
 
@@ -11,18 +11,18 @@ TO_START = frozenset({"SCHEDULED", "PENDING"})
 
 
 class Verdict(StrEnum):
-    """What follows from a look at a flow run whose job is over."""
+    """Result of checking the flow run of a job that has ended."""
 
-    AGREES = "agrees"  #: or Prefect's word counts; nothing is left to do
-    DIFFERS = "differs"  #: Prefect has to be shown the end
+    AGREES = "agrees"  #: or Prefect's state wins; nothing is left to do
+    DIFFERS = "differs"  #: Prefect must be told of the end
 
 
 def judge(end: End, state: str, run_count: int) -> Verdict:
-    """Compare the end of a job with the type of state of its flow run.
+    """Compare the end of a job with the state type of its flow run.
 
-    `run_count` is how often the run was Running. A run that was started again since is another
-    job's matter. A cancelled one stays so: what ended before it could be stopped has its own end in
-    the ledger. Of a job that no worker ever had, any end of its run will do.
+    `run_count` is how often the run was Running. A run that was started again belongs to another
+    job. A cancelled run stays cancelled: a job that ended before it could be stopped has its own
+    end in the ledger. For a job that no worker ever had, any end of its run will do.
     """
     if not end.is_newest or _is_started_again(end, state, run_count):
         return Verdict.AGREES
@@ -33,7 +33,7 @@ def judge(end: End, state: str, run_count: int) -> Verdict:
 
 
 def is_shown(end: End, state: str) -> bool:
-    """Whether a flow run shows the end of a job, which none has followed on it."""
+    """Whether a flow run shows the end of its latest job."""
     return end.is_newest and state == PREFECT_STATES[end.state]
 
 
@@ -45,5 +45,5 @@ def _is_started_again(end: End, state: str, run_count: int) -> bool:
 
 
 def must_be_forced(end: End, state: str) -> bool:
-    """Whether Prefect takes the end only by force: it lets no run that is over become Crashed."""
+    """Whether Prefect needs force to accept the end: it lets no finished run become Crashed."""
     return PREFECT_STATES[end.state] is PrefectState.CRASHED and state in TERMINAL

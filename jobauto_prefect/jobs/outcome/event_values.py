@@ -34,7 +34,7 @@ from jobauto_prefect.ledger.records import Artifact, Delivery, Job
 from jobauto_prefect.runtime.output.artifacts import RESULT_NAME
 
 LARGEST_JUDGED = 1024 * 1024
-"""Bytes of a file that is looked into when its job ends."""
+"""Bytes of the largest file that is checked when its job ends."""
 
 
 LIGHT_BYTES = 256 * 1024
@@ -43,15 +43,15 @@ LIGHT_BYTES = 256 * 1024
 LIGHT_STEPS = 20_000
 
 
-LIGHT_SECONDS = 0.1  # of patterns of files
-"""What is read and followed in no time, so that it is done within the transaction."""
+LIGHT_SECONDS = 0.1  # for matching file patterns
+"""Limits of what may be read and evaluated inside the transaction."""
 
 
 @dataclass(frozen=True, slots=True)
 class EventValues:
-    """What an event gives: environment key -> value, a `FoundFile` where it is a file.
+    """What an event gives: environment key -> value, which is a `FoundFile` for a file.
 
-    `findings` are what the job that ended did not produce as its definition declares it.
+    `findings` are the ended job's deviations from what its definition says it produces.
     """
 
     values: Mapping[str, Any]
@@ -60,9 +60,9 @@ class EventValues:
 
 @dataclass(frozen=True, slots=True)
 class ValueQuery:
-    """All that decides about the values an event gives, or about what a job has produced.
+    """Everything that determines an event's values, or the check of what a job produced.
 
-    `mapping` is the rule's; `entries` are those of `produces` that are looked into.
+    `mapping` is the rule's; `entries` are the members of `produces` to read.
     """
 
     outputs: JobOutputs = NO_OUTPUTS
@@ -75,7 +75,7 @@ class ValueQuery:
 
     @property
     def is_light(self) -> bool:
-        """Whether the answer is found in a bounded time, whatever the paths and the values."""
+        """Whether finding the answer takes bounded time, whatever the paths and the values."""
         texts = [*self.contents.values(), self.outputs.stdout.encode(errors="surrogateescape")]
         paths = [text for text in self.mapping.values() if text.startswith("$")]
         if paths:
@@ -89,7 +89,7 @@ class ValueQuery:
 
 
 class NotLight(Exception):
-    """A transaction is no place to find an answer: it is to be found before it is begun anew."""
+    """An answer must not be found inside the transaction: find it, then start again."""
 
     def __init__(self, work: Callable[..., Any], *arguments: Any) -> None:
         super().__init__(work.__name__)
@@ -97,10 +97,10 @@ class NotLight(Exception):
         self.arguments = arguments
 
     def find(self) -> Any:
-        """Return the answer, found in a process of its own, or the error that is it.
+        """Return the answer, found in a separate process, or the error that replaces it.
 
         Raises:
-            Contended: others are at it; ask again.
+            Contended: too many others are doing the same; ask again.
         """
         try:
             return run_bounded(self.work, *self.arguments)
@@ -113,7 +113,7 @@ class NotLight(Exception):
 def ask_for_values(
     session: WritingSession, delivery: Delivery, definition: Definition
 ) -> tuple[ValueQuery, Mapping[str, int]]:
-    """Return what decides about the values of an event, and the ids of its artifacts by path."""
+    """Return the query for an event's values, and the ids of its artifacts by path."""
     event, mapping = delivery.event, json.loads(delivery.rule.env_mapping)
     if event.job_id is None or not (mapping or definition.consumes):
         return ValueQuery(mapping=mapping, data=event.data), {}
@@ -130,10 +130,10 @@ def ask_for_values(
 
 
 def values_of(query: ValueQuery, definition: Definition) -> EventValues:
-    """Return the values. What the rule maps wins over what flows of itself.
+    """Return the values. The rule's mapping wins over automatic matches.
 
     Raises:
-        UnresolvedSelector: the event lacks what the mapping names, or nobody can be given it.
+        UnresolvedSelector: the event lacks what the mapping names, or a value is unusable.
     """
     produced = read_outputs(query.entries, query.outputs)
     selected = {**produced.values, **query.data}
@@ -152,12 +152,12 @@ def values_of(query: ValueQuery, definition: Definition) -> EventValues:
 
 
 def findings_of(session: WritingSession, job: Job) -> Sequence[Fault]:
-    """Return what a job did not produce as its definition declares.
+    """Return how a job's products deviate from its definition.
 
-    Files of more than `LARGEST_JUDGED` bytes are judged where they are handed on.
+    Files of more than `LARGEST_JUDGED` bytes are checked when they are handed on.
 
     Raises:
-        NotLight: that takes a process of its own.
+        NotLight: the check needs a separate process.
     """
     entries: Mapping[str, Any] = job.runtemplate.app.document.get("produces") or {}
     fielded = {name: entry for name, entry in entries.items() if entry.get("fields")}
@@ -171,7 +171,7 @@ def findings_of(session: WritingSession, job: Job) -> Sequence[Fault]:
 
 
 def produced_findings(query: ValueQuery) -> Sequence[Fault]:
-    """Return what was not produced as it is declared."""
+    """Return how the products deviate from their declarations."""
     return read_outputs(query.entries, query.outputs).findings
 
 
@@ -182,7 +182,7 @@ def _query(
     entries: Mapping[str, Any],
     largest: float = math.inf,
 ) -> ValueQuery:
-    """Return what of a job's files and output these entries are read from.
+    """Return a query over those of a job's files and output that these entries need.
 
     Entries whose file has more than `largest` bytes are left out.
     """
@@ -213,7 +213,7 @@ def _query(
 
 
 def _stdout(session: WritingSession, job: Job) -> tuple[str, str]:
-    """Return standard output and what is missing in it: then only the whole lines after that."""
+    """Return standard output and what it lacks; with a gap, only the whole lines after the gap."""
     parts: list[bytes] = []
     missing = ""
     for line in standard_output_of(session, job.id):

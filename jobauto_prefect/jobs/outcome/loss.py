@@ -1,4 +1,4 @@
-"""Lost jobs: their worker is silent, or their flow run was not claimed.
+"""Lost jobs: their worker is silent, or their flow run was never claimed.
 
 Each function works inside the caller's transaction and commits nothing.
 """
@@ -27,8 +27,8 @@ from jobauto_prefect.settings import Settings
 def mark_lost(session: WritingSession, job: Job, report: Report, settings: Settings) -> None:
     """Mark a job lost whose worker has been silent for one lease; `report` says so.
 
-    Its process may live. What was told to go on without contact is waited for; what was told to
-    stop has done so one lease later.
+    Its process may still run. If the policy lets it finish without contact, its end is awaited; if
+    the policy stops it, it has stopped one lease later.
 
     Raises:
         Conflict: it has ended otherwise.
@@ -47,9 +47,9 @@ def mark_lost(session: WritingSession, job: Job, report: Report, settings: Setti
 def mark_certainly_lost(
     session: WritingSession, held: Sequence[Lease], message: str, settings: Settings
 ) -> None:
-    """Mark jobs lost of which nothing lives: what follows, follows now, and no report counts.
+    """Mark jobs lost whose processes are gone: the follow-up starts now, no report counts.
 
-    Those that have ended meanwhile stay as they are.
+    Jobs that have ended meanwhile keep their end.
     """
     jobs = [job_with_context(session, lease.job_id) for lease in held]
     attempts.lock_jobs(session, jobs)
@@ -69,9 +69,9 @@ def mark_certainly_lost(
 
 
 def close_lost(session: WritingSession, job: Job) -> None:
-    """Close a lost job that has not reported in time: what follows a loss follows now.
+    """Close a lost job that has not reported in time: its follow-up starts now.
 
-    Until the next attempt is granted a report may still come, and withdraws it.
+    Until the next attempt is granted, a report may still come and withdraw the follow-up.
     """
     attempts.lock_job(session, job)
     lease = session.get(Lease, job.id)
@@ -86,7 +86,7 @@ def close_lost(session: WritingSession, job: Job) -> None:
 
 
 def mark_unclaimed_lost(session: WritingSession, job: Job, message: str) -> None:
-    """Count an attempt as lost whose flow run ended before a worker claimed it."""
+    """Mark an attempt lost whose flow run ended before a worker claimed it."""
     attempts.lock_job(session, job)
     end_unstarted(session, job, JobState.LOST, message)
     if job.task is not None:

@@ -36,7 +36,7 @@ def job_of_claim(
 
     Raises:
         NotFound: there is no such job.
-        Forbidden: it is another claim's, or of a pool the token does not name.
+        Forbidden: another claim has it, or the token does not name its pool.
     """
     job = job_with_context(session, job_id)
     _require_claim(job, claim_id, pools, settings)
@@ -57,24 +57,24 @@ def open_job_of_claim(
 
     Raises:
         NotFound: there is no such job.
-        Forbidden: it is another claim's, or of a pool the token does not name.
-        Conflict: it has ended; what is known of it is complete.
+        Forbidden: another claim has it, or the token does not name its pool.
+        Conflict: it has ended, and its record is complete.
     """
     job = job_of_claim(session, job_id, claim_id, pools, settings)
     if job.state != JobState.RUNNING and session.get(Lease, job_id) is None:
-        raise Conflict(f"job {job_id} has ended ({job.state}); nothing is added to it or read")
+        raise Conflict(f"job {job_id} has ended ({job.state}); nothing more can be added or read")
     return job
 
 
 def add_output(session: WritingSession, job: Job, batch: OutputBatch) -> None:
-    """Keep lines of output; one sent twice is kept once."""
+    """Store lines of output; a line sent twice is stored once."""
     leases.add_output(session, job.id, [dict(lines) for lines in batch.output])
 
 
 def add_artifact(
     session: WritingSession, job: Job, *, path: str, name: str, kind: str, content: bytes
 ) -> None:
-    """Keep a file of a job; one sent twice is kept once."""
+    """Store a file of a job; a file sent twice is stored once."""
     guessed, _ = mimetypes.guess_type(path)
     leases.put_artifact(
         session,
@@ -95,15 +95,15 @@ def accept_report(
     settings: Settings,
     judged: Sequence[Fault] | Exception | None = None,
 ) -> ReportAnswer:
-    """Record the result that a worker's report tells; a job that has ended otherwise stays so.
+    """Record the result in a worker's report; a job that has already ended otherwise is unchanged.
 
-    `pools` are those of the worker's token. `judged` is what the job did not produce as declared,
-    if that had to be found before.
+    `pools` are those of the worker's token. `judged` is the check of the job's products, if it had
+    to run before the transaction.
 
     Raises:
         NotFound: there is no such job.
-        Forbidden: it is another claim's, or of a pool the token does not name.
-        NotLight: what it produced has to be judged before.
+        Forbidden: another claim has it, or the token does not name its pool.
+        NotLight: the check of its products must run before the transaction.
     """
     job, left_artifacts = lock_reported_job(session, job_id)
     _require_claim(job, report.claim_id, pools, settings)
@@ -114,14 +114,12 @@ def accept_report(
     except Conflict as error:
         recorded = False
         if job.state not in LIVE_JOBS:
-            require_confirmation(
-                session, job.id
-            )  # who reports may have told Prefect what it reports
+            require_confirmation(session, job.id)  # the reporter may have told Prefect the same end
         if job.state == JobState.LOST and report.ending is not Ending.LOST:
             shown = {"report": [None, f"{report.ending} {report.exit_code}: {error}"]}
             write_entry(session, "Job", "refuse", shown, job.id)
     if recorded and report.ending is Ending.LOST:
-        enqueue(session, OutboxKind.SHOW_JOB, job.id)  # who reports a loss can't tell Prefect
+        enqueue(session, OutboxKind.SHOW_JOB, job.id)  # whoever reports a loss can't tell Prefect
     artifacts = artifacts_of(session, job.id) if left_artifacts else ()
     run_status = run_status_of(job, settings, artifacts, report.produced)
     return ReportAnswer(recorded=recorded, run_status=run_status)
@@ -130,17 +128,17 @@ def accept_report(
 def _judge_produced(
     session: WritingSession, job: Job, judged: Sequence[Fault] | Exception | None
 ) -> None:
-    """Warn of what a job that did its work produced otherwise than its definition says."""
+    """Add warnings if a completed job's products deviate from its definition."""
     if job.state in (JobState.SUCCEEDED, JobState.WARNING):
         try:
             if isinstance(judged, Exception):
                 raise judged
             findings = findings_of(session, job) if judged is None else judged
         except TooExpensive as error:
-            message = f"what it produced can't be judged: {error}; let its paths look at less"
+            message = f"what it produced can't be checked: {error}; narrow the paths in `produces`"
             findings = [Fault("/produces", "not-judged", message)]
         except (ArithmeticError, LookupError, RecursionError, TypeError, ValueError):
             logger.exception("what job %s produced can't be judged", job.id)
-            findings = [Fault("/produces", "not-judged", "what it produced can't be judged")]
+            findings = [Fault("/produces", "not-judged", "what it produced can't be checked")]
         if findings:
             job.warnings = [*job.warnings, *(finding.as_dict() for finding in findings)]

@@ -1,4 +1,4 @@
-"""A job's result: what the ledger keeps of its end, and what Prefect shows."""
+"""A job's result: its end in the ledger, and what Prefect shows."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -25,11 +25,11 @@ from jobauto_prefect.settings import Settings
 
 @dataclass(frozen=True, slots=True)
 class JobResult:
-    """How a job ended. `exit_code` is None where no process ended by itself.
+    """How a job ended. `exit_code` is None if no process exited by itself.
 
-    `again`: it ended in a way that is tried again, not before `not_before`. `heard` is False where
-    nobody said that its process is gone, `fenced` is True where no report of it counts any more.
-    `worker_unable`: nothing of it began, for its worker can't start any job.
+    `again`: ends of this kind are retried, not before `not_before`. `heard` is False if nobody
+    confirmed that its process is gone, `fenced` is True if none of its reports count any more.
+    `worker_unable`: it did not begin, because its worker can't start any job.
     """
 
     state: JobState
@@ -55,36 +55,36 @@ PREFECT_STATES: Mapping[str, PrefectState] = {
     JobState.BLOCKED: PrefectState.FAILED,
     JobState.SKIPPED: PrefectState.CANCELLED,
 }
-"""The stock Prefect state a job that is over is shown as."""
+"""The stock Prefect state that a job's final state is shown as."""
 
 
 def record_result(session: WritingSession, job: Job, report: Report, language: str) -> bool:
-    """Record the reported end of a job, which is locked; return whether no other attempt follows.
+    """Record the reported end of a locked job; return whether no other attempt follows.
 
     Raises:
-        Conflict: it has ended otherwise, or another attempt has taken its place.
+        Conflict: it has ended otherwise, or another attempt has replaced it.
     """
     return record_end(session, job, result_of(job, report, language))
 
 
 def record_end(session: WritingSession, job: Job, result: JobResult) -> bool:
-    """Record how a job ended, and change its task; return whether no other attempt follows.
+    """Record how a job ended, and update its task; return whether no other attempt follows.
 
-    Both are locked. A lost job of which nobody has heard keeps its lease: until its worker's word
-    comes, or its time is up, nothing follows.
+    Both are locked. A lost job whose end is unconfirmed keeps its lease: nothing follows until its
+    worker reports or its time is up.
 
     Raises:
-        Conflict: the job has ended otherwise, or another attempt has taken its place.
+        Conflict: the job has ended otherwise, or another attempt has replaced it.
     """
     lost_before, lost = job.state == JobState.LOST, result.state is JobState.LOST
     follower = attempts.lock_follower(session, job) if lost_before else None
     lease = None
-    if lost_before or lost:  # any other end deletes it, whatever it says
+    if lost_before or lost:  # any other end deletes the lease unread
         lease = session.get(Lease, job.id, populate_existing=True, with_for_update=True)
     if lost_before and (lease is None or not result.heard):
         raise Conflict(f"job {job.id} is lost; its report comes too late")
     if lost_before and lost and lease is not None and lease.ends_by is None:
-        raise Conflict(f"job {job.id} is lost; that is known, and what follows is under way")
+        raise Conflict(f"job {job.id} is lost; that is recorded, and its follow-up is under way")
     if not (lost_before and lost):
         job.state = next_job_state(JobState(job.state), result.state)
     job.severity = result.severity
@@ -96,7 +96,7 @@ def record_end(session: WritingSession, job: Job, result: JobResult) -> bool:
     if not result.heard:
         return False
     if follower is not None:
-        skip(session, follower, f"attempt {job.attempt} has reported after all")
+        skip(session, follower, f"attempt {job.attempt} reported after all")
     settles = finish_attempt(
         session,
         job,
@@ -114,10 +114,10 @@ def record_end(session: WritingSession, job: Job, result: JobResult) -> bool:
 
 
 def result_of(job: Job, report: Report, language: str, *, heard: bool = True) -> JobResult:
-    """Return the result that a report means, by the definition's exit codes and the rules.
+    """Return the result of a report, by the definition's exit codes and the rules.
 
-    `heard` is False where nobody said that its process is gone: then it is lost, also where
-    somebody asked it to end.
+    `heard` is False if nobody confirmed that its process is gone: then the job is lost, even if
+    somebody cancelled it.
     """
     ending = _ending(job, report) if heard else report.ending
     codes = parse_exit_codes(job.policy.get("exit_codes", {}))
@@ -143,7 +143,7 @@ def result_of(job: Job, report: Report, language: str, *, heard: bool = True) ->
 def _is_tried_again(
     job: Job, ending: Ending, exit_code: int | None, codes: Mapping[int, ExitCode]
 ) -> bool:
-    """Whether an end of this kind is worth another attempt, whatever its severity."""
+    """Whether an end of this kind is retried, whatever its severity."""
     if ending is Ending.LOST:
         return True
     if ending is Ending.CANCELLED:
@@ -156,7 +156,7 @@ def _is_tried_again(
 
 
 def _ending(job: Job, report: Report) -> Ending:
-    """Return how a job ended: cancelled, where its end was asked for and its worker is gone."""
+    """Return how a job ended: cancelled if it was to be cancelled and its worker is gone."""
     if report.ending is Ending.LOST and job.cancel_reason is not None:
         return Ending.CANCELLED
     return report.ending
@@ -178,7 +178,7 @@ def run_status_of(
     artifacts: Sequence[Artifact] = (),
     produced: Mapping[str, Mapping[str, str]] | None = None,
 ) -> RunStatus:
-    """Return what Prefect shows of a job that is over; `produced`: what its files say."""
+    """Return what Prefect shows of a job that has ended; `produced` is read from its files."""
     return RunStatus(
         state=PREFECT_STATES[job.state],
         message=job.message or job.state,
@@ -192,7 +192,7 @@ def run_status_of(
 
 
 def _tags_of(job: Job) -> list[str]:
-    """Return the tags that the run of a job with a warning was made with; none for others."""
+    """Return the original tags of the run for a job with a warning; none for others."""
     if job.state != JobState.WARNING:
         return []
     template = job.runtemplate
@@ -200,17 +200,17 @@ def _tags_of(job: Job) -> list[str]:
 
 
 def end_transition(job: Job) -> UUID:
-    """Return the id under which everybody tells Prefect this end of a job.
+    """Return the transition id by which everybody tells Prefect of this end of a job.
 
-    It is of the job's claim, where it had one. A new ledger counts from 1 again: the
-    instant tells its jobs from former ones.
+    It derives from the job's claim, if it had one. A new ledger counts from 1 again: the instant
+    distinguishes its jobs from earlier ones.
     """
     of = job.claim_id or f"job {job.id} {job.created_at}"
     return transition_of(of, PREFECT_STATES[job.state])
 
 
 PREFECTS_TRACEPARENT = "__OTEL_TRACEPARENT"
-"""The label by which Prefect's own spans of a flow run go on with a trace."""
+"""The label by which Prefect's own spans of a flow run continue a trace."""
 
 
 def labels_of(job: Job) -> dict[str, str | int]:
@@ -232,5 +232,5 @@ TRANSITIONS = UUID("0d3a6c1e-6f1c-4c55-9f7e-0b7d5a5d9a41")
 
 
 def transition_of(subject: UUID | str, state: PrefectState) -> UUID:
-    """Return the id of the transition of a claim's run, or of a job without one, to a state."""
+    """Return the id of a transition to a state, of a claim's run or of a job without claim."""
     return uuid5(TRANSITIONS, f"{subject} {state}")

@@ -1,7 +1,7 @@
 """What follows an attempt: another one, or the end of its task.
 
-The rules are pure (`decide_retry`). What carries them out works inside the caller's transaction,
-which holds the task, and commits nothing.
+The rules are pure (`decide_retry`). The functions that apply them work inside the caller's
+transaction, which holds the task, and commit nothing.
 """
 
 from collections.abc import Mapping
@@ -37,9 +37,9 @@ from jobauto_prefect.ledger.states import (
 
 @dataclass(frozen=True, slots=True)
 class RetryPolicy:
-    """A run template's rules for attempts, as they were when one was granted.
+    """A run template's rules for attempts, as they were when the attempt was granted.
 
-    `max_attempts` counts all of a task, None: the default; `retry_min_gap` is in seconds.
+    `max_attempts` counts all attempts of a task, None: the default; `retry_min_gap` is in seconds.
     """
 
     max_attempts: int | None = None
@@ -56,23 +56,23 @@ class RetryPolicy:
 
     @classmethod
     def read(cls, kept: Mapping[str, Any]) -> Self:
-        """Read a policy from what `as_dict` gave."""
+        """Read a policy from the result of `as_dict`."""
         return cls(**{name: kept[name] for name in cls.__slots__ if name in kept})
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the policy as JSON, to be kept with a job."""
+        """Return the policy as JSON, to be stored with a job."""
         return asdict(self)
 
 
 LIMITS = "limits"
-"""In what is kept of a job's rules: the ids of the credentials it uses that have a limit."""
+"""Key in a job's stored rules: the ids of its credentials that have a limit."""
 
 
 @dataclass(frozen=True, slots=True)
 class AttemptEnd:
-    """How the attempt of a number (from 1) ended. `again`: it is of the kind that is repeated.
+    """How the attempt of a number (from 1) ended. `again`: ends of this kind are retried.
 
-    `worker_losses` counts how often before it no worker was able to start it, None: it began.
+    `worker_losses` counts the preceding starts that failed because of the worker, None: it began.
     """
 
     attempt: int
@@ -84,9 +84,9 @@ class AttemptEnd:
 
 @dataclass(frozen=True, slots=True)
 class StartLimits:
-    """When a task was to be fulfilled, and when an attempt may start at the latest.
+    """When a task had to be fulfilled, and the latest start of an attempt.
 
-    None: nothing limits it, for there is no task.
+    None: there is no task, and so no limit.
     """
 
     deadline: datetime | None = None
@@ -94,13 +94,13 @@ class StartLimits:
 
 
 WORKER_LOSSES = 10
-"""So many times in a row a job that no worker was able to start follows itself."""
+"""How often in a row a job that its worker could not start is repeated at once."""
 
 LONGEST_WORKER_PAUSE_SECONDS = 60
 
 
 def pause_after_worker_loss(losses_before: int) -> timedelta | None:
-    """Return how long after a worker could not start a job it is tried again; None: as any loss."""
+    """Return the pause before repeating a start the worker failed at; None: as any loss."""
     if losses_before >= WORKER_LOSSES:
         return None
     return timedelta(seconds=min(2**losses_before, LONGEST_WORKER_PAUSE_SECONDS))
@@ -108,10 +108,10 @@ def pause_after_worker_loss(losses_before: int) -> timedelta | None:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """What follows: another attempt at `retry_at`, or how the task ends and by which rule.
+    """What follows: another attempt at `retry_at`, or the task's end and the rule behind it.
 
-    `catches_up`: the window has its length once more, from then on. `uncounted`: the attempt did
-    not begin; the next one has its number.
+    `catches_up`: the window gets its length again, from then on. `uncounted`: the attempt did not
+    begin; the next one gets its number.
     """
 
     retry_at: datetime | None = None
@@ -122,7 +122,7 @@ class Decision:
 
 
 def decide_retry(policy: RetryPolicy, end: AttemptEnd, limits: StartLimits) -> Decision:
-    """Decide what follows the end of an attempt: a repetition comes before its severity."""
+    """Decide what follows the end of an attempt: a retry takes precedence over its severity."""
     if end.worker_losses is not None:
         pause = pause_after_worker_loss(end.worker_losses)
         latest = limits.latest_start
@@ -146,14 +146,14 @@ def decide_retry(policy: RetryPolicy, end: AttemptEnd, limits: StartLimits) -> D
 
 
 def limits_of(deadline: datetime, window_end: datetime, *, allow_late: bool) -> StartLimits:
-    """Return the limits of a task: what may be late may start as long as its window lasts."""
+    """Return the limits of a task: one that may be late may start until its window ends."""
     return StartLimits(deadline, max(deadline, window_end) if allow_late else deadline)
 
 
 def has_lapsed(task: Task, template: RunTemplate, now: datetime) -> bool:
     """Whether it is too late to begin an attempt.
 
-    Where each window is to run, however late, none lapses.
+    With the misfire policy `all`, windows never lapse.
     """
     if template.misfire == Misfire.ALL:
         return False
@@ -172,8 +172,8 @@ def finish_attempt(
 ) -> bool:
     """Schedule another attempt, or end the task; return whether no other attempt follows.
 
-    `worker_unable`: nothing of it began, for its worker can't start any job. `is_first_end`: it ran
-    until now, so that no event tells of its end.
+    `worker_unable`: it did not begin, because its worker can't start any job. `is_first_end`: it
+    was running until now, so no event reports its end yet.
     """
     policy = RetryPolicy.read(job.policy) if job.policy else RetryPolicy.of(job.runtemplate)
     decision = _decision(session, job, policy, again=again, worker_unable=worker_unable)
@@ -221,7 +221,7 @@ def _decision(
 def _is_caught_up(session: WritingSession, job: Job, policy: RetryPolicy) -> bool:
     """Whether the window of a lost attempt is caught up, like one that passed unattended.
 
-    Where each window is to run it is, where the newest is to run that one, if it may be late.
+    With the misfire policy `all`, always; with `latest`, if it is the newest and may be late.
     """
     if job.state != JobState.LOST or job.task is None:
         return False
@@ -238,16 +238,16 @@ def _said(job: Job, policy: RetryPolicy, decision: Decision) -> str:
     if decision.reason is TaskReason.DEADLINE and job.task is not None:
         return f"{message}; the deadline was {job.task.deadline.isoformat()}"
     if decision.reason is TaskReason.INACTIVE:
-        return f"{message}; the run template is not active any more"
+        return f"{message}; the run template is no longer active"
     return message
 
 
 def schedule_retry(
     session: WritingSession, former: Job, at: datetime, *, uncounted: bool = False
 ) -> Job:
-    """Schedule another attempt with the same values, from an instant on.
+    """Schedule another attempt with the same values at an instant.
 
-    `uncounted`: the former one did not begin, and this one has its number.
+    `uncounted`: the previous one did not begin, and this one gets its number.
     """
     job = Job(
         app_id=former.app_id,
@@ -271,9 +271,9 @@ def schedule_retry(
 
 
 def inherit_values(job: Job, former: Job) -> None:
-    """Give another attempt the event and the values of the former.
+    """Give another attempt the event and the values of the previous one.
 
-    It goes on with the same trace, unless a request asked for it.
+    It continues the same trace, unless a request asked for it.
     """
     job.event_id, job.eventrule_id = former.event_id, former.eventrule_id
     job.overrides = dict(former.overrides)
@@ -290,10 +290,10 @@ def end_task(
     message: str,
     job: Job | None = None,
 ) -> None:
-    """End a task, by the last of its attempts or without one.
+    """End a task, by its last attempt or without one.
 
     Raises:
-        Conflict: it has ended before.
+        Conflict: it has already ended.
     """
     task.state = next_task_state(TaskState(task.state), state)
     task.reason, task.message, task.catch_up = reason, message, False
@@ -303,12 +303,12 @@ def end_task(
         enqueue(session, OutboxKind.TELL_TASK, task.id)
     elif job is not None:
         task.fulfilled_by_job_id, task.fulfilled_at = job.id, job.end
-    if task.attempts > (0 if job is None else 1):  # attempts besides the one that ends it
+    if task.attempts > (0 if job is None else 1):  # attempts other than the one that ends it
         fence_task(session, task)
 
 
 def release_next(session: WritingSession, job: Job) -> None:
-    """Start the window now that waited for this attempt to end."""
+    """Start the window that waited for this attempt to end."""
     if job.runtemplate.overlap != Overlap.WAIT:
         return
     first = next_waiting(session, job.runtemplate_id)
@@ -317,7 +317,7 @@ def release_next(session: WritingSession, job: Job) -> None:
 
 
 def release_room(session: WritingSession, job: Job) -> None:
-    """Start a job now that waited for the room of one that has ended."""
+    """Start a job that waited for a credential slot of the ended one."""
     credential_ids = job.policy.get(LIMITS)
     if not credential_ids:
         return

@@ -1,4 +1,4 @@
-"""The closed time of run templates, by freezes for maintenance and by calendars."""
+"""The closed time of run templates: freezes for maintenance, and calendars."""
 
 from collections.abc import Collection, Mapping
 from datetime import datetime
@@ -19,7 +19,7 @@ def closed_times(
 ) -> Mapping[int, ClosedTime]:
     """Return run template -> its closed time after an instant.
 
-    There are as many statements for one as for all.
+    The number of statements does not depend on the number of templates.
     """
     frozen = [closure_of(freeze) for freeze in freezes.freezes_since(session, since)]
     named = {template.id: names_of(template) for template in templates}
@@ -27,7 +27,7 @@ def closed_times(
     by_template = dict[int, ClosedTime]()
     for template in templates:
         mine = [calendar for calendar in calendars if calendar.name in named[template.id]]
-        # The zone of the schedule by which its windows are kept.
+        # The zone of the schedule that determines its windows.
         zone = template.kept_schedule.split("|")[1] if template.kept_schedule else "UTC"
         plans = [calendar_plan(calendar, zone) for calendar in mine]
         by_template[template.id] = ClosedTime([*frozen, *plans], template.on_closed)
@@ -35,7 +35,7 @@ def closed_times(
 
 
 def calendar_plan(calendar: Calendar, zone: str) -> calendars.Calendar:
-    """Return what a calendar closes; `zone` is the run template's, where it has none itself."""
+    """Return the plan of a calendar; `zone` is the run template's, if the calendar has none."""
     members = {name: getattr(calendar, name) for name in MEMBERS}
     return calendars.calendar_of(members, zone_of(calendar.timezone or zone))
 
@@ -46,11 +46,11 @@ def closure_of(freeze: Freeze) -> Closure:
 
 
 def freeze_reason(freeze: Freeze) -> str:
-    """Return the reason why what fell into a freeze did not start."""
+    """Return why work that fell into a freeze did not start."""
     return f"maintenance: {freeze.reason}" if freeze.reason else "maintenance"
 
 
 def freeze_message(freeze: Freeze) -> str:
-    """Return the message why nothing starts."""
+    """Return the message that says why nothing starts."""
     until = "it is ended: jobauto resume" if freeze.until is None else freeze.until.isoformat()
     return f"{freeze_reason(freeze)}; nothing starts until {until}"

@@ -1,6 +1,6 @@
 """Windows that are due: each is opened with its task, and the job that starts it.
 
-Whoever opens windows holds their run template's row: the window scheduler, a claim that comes
+Everyone who opens windows holds their run template's row: the window scheduler, a claim that comes
 before it, and a write that changes the schedule.
 """
 
@@ -33,19 +33,19 @@ from jobauto_prefect.settings import Settings
 logger = logging.getLogger(__name__)
 
 SPREAD = timedelta(seconds=0.1)
-"""Between the starts of windows that are caught up."""
+"""Interval between the starts of windows that are caught up."""
 
 
 def keep_windows(
     session: WritingSession, template: RunTemplate, settings: Settings, *, closed_anew: bool = False
 ) -> None:
-    """Keep the windows of a template by its new schedule.
+    """Adjust the windows of a template to its current schedule.
 
-    `closed_anew`: what closes its time was changed, or what its windows do then.
+    `closed_anew`: its closed time was changed, or how its windows react to it.
 
-    Those that opened before are owed as the former schedule said. A template that is switched
-    off starts nothing more; one that is switched on begins with its next boundary. One that is
-    only about to be written has no windows yet, and nobody else can know of it: it is not locked.
+    Windows that have already opened are owed by the previous schedule. A template that is switched
+    off starts nothing more; one that is switched on begins with its next boundary. A template that
+    is about to be inserted has no windows yet, and nobody else can know of it: it is not locked.
     """
     is_new = template in session.new
     if not is_new:
@@ -76,7 +76,7 @@ def keep_windows(
 
 
 def follow_zone(ledger: Ledger, settings: Settings) -> None:
-    """Move templates to the service's time zone, which may have changed while nothing ran."""
+    """Move templates to the service's time zone, which may have changed during downtime."""
     with ledger.reading() as session:
         moved = [each.id for each in windows.templates_of_other_zone(session, settings.timezone)]
     for template_id in moved:
@@ -93,9 +93,9 @@ def open_until(session: WritingSession, template: RunTemplate, until: datetime) 
 
 
 def open_windows(session: WritingSession, held: Sequence[RunTemplate], now: datetime) -> int:
-    """Open what is due of templates that are held; return how many windows that were.
+    """Open the due windows of locked templates; return how many were opened.
 
-    With so many statements for all of them, not for each.
+    The number of statements does not depend on the number of templates.
     """
     closed = closed_times(session, held, min(_launches(held), default=now))
     due = [each for template in held for each in _due(template, now, closed[template.id])]
@@ -126,9 +126,9 @@ def due_since(due: Sequence[Due]) -> datetime | None:
 
 
 def recheck_closed_time(session: WritingSession, held: Iterable[RunTemplate]) -> None:
-    """Make the window scheduler look at templates whose closed time was changed, and are held.
+    """Make the window scheduler check locked templates whose closed time has changed.
 
-    It looks when the next window is due, or at once, and finds out whether it is moved.
+    It checks when the next window is due, or at once, and finds out whether the window moves.
     """
     for template in held:
         schedule = schedule_kept(template)
@@ -138,7 +138,7 @@ def recheck_closed_time(session: WritingSession, held: Iterable[RunTemplate]) ->
 
 
 def _launches(held: Sequence[RunTemplate]) -> Iterator[datetime]:
-    """Yield when the first windows that are not opened were due."""
+    """Yield when the first windows that are not yet opened were due."""
     for template in held:
         schedule = schedule_kept(template)
         if schedule is not None and template.next_window is not None:
@@ -157,8 +157,8 @@ def _due(template: RunTemplate, now: datetime, closed: ClosedTime) -> Iterator[D
             for opening in opened.openings
         ]
     except (JobautoError, ValueError):
-        # A zone may vanish with an update of the machine: the other templates have their windows.
-        logger.exception("run template %s has no windows until it is written again", template.id)
+        # A system update may remove a zone: the other templates still get their windows.
+        logger.exception("run template %s has no windows until it is saved again", template.id)
         template.next_schedule = None
         return
     template.next_window, template.next_schedule = opened.following.start, opened.opens_at
@@ -174,9 +174,9 @@ def _obligation(
     starts: Iterator[datetime],
     busy: set[int],
 ) -> tuple[Task, Job | None, bool]:
-    """Return a window's task, its job, and whether Prefect's own schedule makes its flow run.
+    """Return a window's task, its job, and whether Prefect's own schedule creates its flow run.
 
-    None: the window has no job now.
+    The job is None if the window has none now.
     """
     window = opening.window
     task = Task(
@@ -194,7 +194,7 @@ def _obligation(
         _miss(task, TaskReason.MISFIRE, "it passed unattended")
         return task, None, False
     if template.id in busy:
-        _miss(task, TaskReason.OVERLAP, "the attempt before it was still running")
+        _miss(task, TaskReason.OVERLAP, "the previous attempt was still running")
         return task, None, False
     if opening.disposition is WindowDisposition.QUEUED:
         task.catch_up = True
@@ -219,7 +219,7 @@ def _miss(task: Task, reason: TaskReason, message: str) -> None:
 
 
 def schedule_kept(template: RunTemplate) -> Schedule | None:
-    """Return the schedule by which a template's windows are kept; None: by none that is usable."""
+    """Return the schedule that determines a template's windows; None if it has no usable one."""
     try:
         return _from_text(template.kept_schedule) if template.kept_schedule else None
     except (JobautoError, ValueError):

@@ -13,8 +13,8 @@ from jobauto_prefect.ledger.records import Freeze
 def begin_freeze(session: WritingSession, reason: str | None, until: datetime | None) -> Freeze:
     """Begin or change a freeze: nothing starts until an instant; None: until it is ended.
 
-    Claims that began before the commit may still be granted: `freezes.await_claims` waits for
-    their end, in a transaction of its own.
+    Claims that began before the commit may still be granted: `freezes.await_claims` waits for their
+    end, in a separate transaction.
     """
     freeze = _present(session)
     if freeze is None:
@@ -27,7 +27,7 @@ def begin_freeze(session: WritingSession, reason: str | None, until: datetime | 
 
 
 def end_freeze(session: WritingSession) -> Freeze | None:
-    """End the freeze, so that what waits may start; None if there was none."""
+    """End the freeze, so that waiting jobs may start; return None if there was none."""
     freeze = _present(session)
     if freeze is None:
         return None
@@ -40,9 +40,9 @@ def end_freeze(session: WritingSession) -> Freeze | None:
 
 
 def _present(session: WritingSession) -> Freeze | None:
-    """Return the freeze that lasts, locked; one that has ended by itself gets its end.
+    """Return the active freeze, locked; record the end of one that has expired.
 
-    None: no freeze lasts.
+    None if there is no active freeze.
     """
     freeze = freezes.lock_unended_freeze(session)
     if freeze is None or freeze.until is None or freeze.until > session.clock():

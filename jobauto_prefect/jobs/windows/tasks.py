@@ -1,7 +1,7 @@
-"""Changes of tasks beside attempts: closed, caught up, retried, excused.
+"""Changes of tasks apart from attempts: closed, caught up, retried, excused.
 
-Each function works inside the caller's transaction and commits nothing. `task_event` is what
-people's automations in Prefect are told of a missed or failed one.
+Each function works inside the caller's transaction and commits nothing. `task_event` builds the
+Prefect event for automations on missed or failed tasks.
 """
 
 from collections.abc import Mapping, Sequence
@@ -26,7 +26,7 @@ from jobauto_prefect.ledger.states import UNFULFILLED, TaskReason, TaskState, ne
 def close_without_attempt(
     session: WritingSession, tasks: Sequence[Task], reason: TaskReason, why: str
 ) -> None:
-    """Close open tasks: `missed` without an attempt, otherwise `failed`."""
+    """Close open tasks: as `missed` if there was no attempt, otherwise as `failed`."""
     close_each_without_attempt(session, reason, dict.fromkeys(tasks, why))
 
 
@@ -43,14 +43,14 @@ def close_each_without_attempt(
 
 
 MOMENT = timedelta(seconds=1)
-"""Before a deadline: what closes with it kept nothing from beginning."""
+"""How long before a deadline closed time must begin to have prevented a start."""
 
 
 def close_lapsed(session: WritingSession, tasks: Sequence[Task]) -> Sequence[Task]:
-    """Close open tasks for which it is too late; return those that ended.
+    """Close open tasks for which it is too late; return those that have ended.
 
-    A deadline in closed time, which kept an attempt from beginning, is as a window in it: it moves,
-    or the task is excused where nothing of it ever began.
+    A deadline in closed time that prevented an attempt is treated like a window in it: it moves, or
+    the task is excused if no attempt ever began.
     """
     if not tasks:
         return []
@@ -75,7 +75,7 @@ def close_lapsed(session: WritingSession, tasks: Sequence[Task]) -> Sequence[Tas
 
 
 def _lapse(session: WritingSession, task: Task) -> str:
-    """Return what kept a task from being fulfilled in time."""
+    """Return what prevented a task from being fulfilled in time."""
     former = attempts.last_ended_job(session, task) if task.attempts else None
     if former is None:
         return "no attempt could begin in time"
@@ -86,7 +86,7 @@ def _lapse(session: WritingSession, task: Task) -> str:
 
 
 def deactivate(session: WritingSession, template: RunTemplate, why: str) -> None:
-    """Stop all that would start of a template; what runs goes on."""
+    """Stop everything of a template that has not started; running jobs continue."""
     close_without_attempt(
         session, attempts.lock_open_tasks(session, template), TaskReason.INACTIVE, why
     )
@@ -111,7 +111,7 @@ def _new_attempt(session: WritingSession, task: Task, at: datetime, kind: str) -
 
 
 def retry_task(session: WritingSession, task: Task, launched_by: int | None) -> Job:
-    """Try a failed or missed window once more, now.
+    """Retry a failed or missed window once, now.
 
     Raises:
         Conflict: it has not ended, or was fulfilled.
@@ -139,16 +139,16 @@ def excuse_task(session: WritingSession, task: Task, why: str) -> None:
     """
     task = attempts.lock_task(session, task.id)
     if task.state not in UNFULFILLED:
-        raise Conflict(f"task {task.id} is {task.state}; only a failed or missed one is excused")
+        raise Conflict(f"task {task.id} is {task.state}; only failed or missed ones can be excused")
     task.excuse, task.excused_by = why, session.actor.name
 
 
 EVENTS = UUID("6c0d2b0e-7d6f-4d39-9a43-5b1f0a3c8f61")
-"""The namespace of event ids: an event that is sent twice is one."""
+"""The namespace of event ids: sending an event twice creates one event."""
 
 
 def task_event(task: Task, occurred: datetime) -> dict[str, Any] | None:
-    """Return `jobauto.task.missed` or `jobauto.task.failed`; None: the task has not ended so."""
+    """Return `jobauto.task.missed` or `jobauto.task.failed`; None if the task did not end so."""
     if task.state not in (TaskState.MISSED, TaskState.FAILED):
         return None
     template = task.runtemplate

@@ -56,7 +56,7 @@ def test_no_more_jobs_use_a_credential_than_may_and_one_that_waits_says_so(
     assert (reason, state) == ("limit", "SCHEDULED")
     first, second = (launch["job_id"] for launch in launches)
     assert message == (
-        f"ERP is for 2 jobs at a time; it waits for the end of one of {first}, {second}"
+        f"ERP allows 2 jobs at a time; waiting for one of these to end: {first}, {second}"
     )
     (waiting,) = rest.get("/jobs.json?state=scheduled").json().values()
     assert waiting["message"] == message

@@ -63,7 +63,7 @@ async def test_output_artifacts_and_report_reach_the_facade_in_this_order(
 async def test_what_a_launch_tells_stands_before_the_output(
     worker: WorkerContext, facade: Recorder
 ) -> None:
-    told = "values were left out, for the definition does not declare these names: X"
+    told = "values were left out because the definition does not declare these names: X"
     outcome = await worker.runner.run(launch(worker, "echo out", notices=[told]))
     assert [line[1:] for line in facade.lines(1)] == [("notice", told), ("stdout", "out")]
     assert outcome.report.notices == [told]

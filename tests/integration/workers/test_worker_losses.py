@@ -77,7 +77,7 @@ def test_a_grant_its_worker_never_heard_of_is_tried_again_by_that_worker(plant: 
         job = last_attempt(plant, "succeeded")
     first = attempts(plant)[0]
     assert (first["state"], job["attempt"]) == ("lost", 2)
-    assert "has no process of it" in first["message"]
+    assert "has no process for it" in first["message"]
     assert len(plant.marked("starts")) == 1
 
 

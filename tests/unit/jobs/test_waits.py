@@ -37,7 +37,7 @@ def test_a_job_says_the_first_thing_that_is_in_its_way() -> None:
     assert "no worker is alive" in (reason(WAITING, prefect=PrefectStatus(paused=["x"])) or "")
     assert reason(HELD_UP, FULL) == BANK
     refused = reason(WITHOUT_RUN, IDLE, run_errors={8: "Prefect said no"})
-    assert refused == "its flow run can't be made yet: Prefect said no"
+    assert refused == "its flow run can't be created yet: Prefect said no"
 
 
 def test_of_workers_of_prefects_own_kinds_nothing_is_said() -> None:

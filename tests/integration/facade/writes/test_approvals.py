@@ -89,7 +89,7 @@ def test_who_takes_the_image_away_does_not_get_out_of_it(
         for members in ({"executor": "Native"}, {"executors": ["Native"]}):
             answer = manager.post(template, json=members)
             assert answer.status_code == 403, answer.text
-            assert "outside of the image" in answer.json()["message"]
+            assert "outside its container image" in answer.json()["message"]
     post(rest, app, **PROBE)  # an administrator may
     post(manager, template, executor="Native")
     assert granted(claims, claim_of())["executor"] == "Native"
@@ -104,7 +104,7 @@ def test_who_last_changed_the_definition_counts_at_the_claim(
         post(manager, app, **document)
         reason, state, message = refused(claims, claim_of())
         assert (reason, state) == ("not_approved", "FAILED")
-        assert "no administrator wrote its definition as it is" in message
+        assert "no administrator saved its current definition" in message
     post(rest, app, **IMAGED)
     assert granted(claims, claim_of())["executor"] == "Native"
 
@@ -119,7 +119,7 @@ def test_who_chose_the_executor_counts_at_the_claim(
     post(rest, app, **IMAGED)
     reason, _, message = refused(claims, claim_of())
     assert reason == "not_approved"
-    assert "let an administrator save the run template" in message
+    assert "have an administrator save the run template" in message
     post(rest, template, note="seen")
     assert granted(claims, claim_of())["executor"] == "Native"
 
@@ -145,7 +145,8 @@ def test_what_reaches_further_is_for_administrators(
         template.executor_settings, template.executor = settings, executor
     assert refused(claims, claim_of())[0] == "not_approved"
     (finding,) = approval_findings(ledger_settings, ledger)
-    assert f"jobs of acme/Contained don't start: the executor setting {name}" in finding.message
+    reason = f"only an administrator can choose the executor setting {name}"
+    assert f"jobs of acme/Contained don't start: {reason}" in finding.message
     post(rest, path, note="seen")
     assert approval_findings(ledger_settings, ledger) == []
     post(manager, path, interv="d", executor_settings=settings)
@@ -196,7 +197,7 @@ def test_what_was_approved_is_so_for_its_application_alone(
     answer = manager.post(f"/runtemplate/{made['id']}.json", json={"app_id": other["id"]})
     assert answer.status_code == 403
     assert "user" in answer.json()["message"]
-    assert "outside of the image" in answer.json()["message"]
+    assert "outside its container image" in answer.json()["message"]
 
 
 def test_a_work_pool_is_administrators_to_choose(

@@ -144,7 +144,7 @@ def test_credentials_give_the_fields_of_a_type_that_is_required_or_what_is_decla
         assert given == values
         assert warned == []
     else:
-        assert "jobs are not given BANK_USER, BANK_PIN" in warned[0]
+        assert "jobs do not get BANK_USER, BANK_PIN" in warned[0]
         assert given == {"BANK_USER": None, "BANK_PIN": None, "GREETING": "of the bank"}
         assert "BANK_PIN, BANK_USER" in launch["notices"][0]
 

@@ -304,7 +304,7 @@ def test_a_file_is_handed_to_the_next_job_and_to_its_later_attempts(chain: Chain
         session.delete(session.get_one(Artifact, given["artifact_id"]))
     last = chain.rest.post("/job/", json={"retry_of": second["job_id"]}).json()["id"]
     assert refused(chain.claims, chain.claim_job(last)) == (
-        "input_gone", "FAILED", "the files for INPUT_FILE are not kept any more")  # fmt: skip
+        "input_gone", "FAILED", "the files for INPUT_FILE are no longer kept")  # fmt: skip
 
 
 def test_a_file_that_is_not_there_blocks_the_job(chain: Chain) -> None:
