@@ -7,6 +7,7 @@ from typing import Concatenate, ParamSpec, TypeVar
 
 from jobauto_prefect.engine.api import PrefectApi
 from jobauto_prefect.engine.batches import Batches
+from jobauto_prefect.engine.hand_overs import HandOvers
 from jobauto_prefect.ledger.audit.trail import SERVICE, WritingSession
 from jobauto_prefect.ledger.store import Ledger, ReadingSession
 from jobauto_prefect.settings import Settings
@@ -26,6 +27,7 @@ class EngineContext:
     prefect: PrefectApi
     settings: Settings
     batches: Batches = field(default_factory=lambda: Batches(CALLS_AT_ONCE), compare=False)
+    hand_overs: HandOvers = field(default_factory=HandOvers, compare=False)
 
     async def read(
         self, work: Callable[Concatenate[ReadingSession, P], T], *args: P.args, **named: P.kwargs

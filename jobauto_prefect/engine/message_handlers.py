@@ -110,13 +110,12 @@ async def _create_run(context: EngineContext, message: OutboxMessage) -> bool:
         if job.task_id is not None and await adopt_pauses(context, [job.runtemplate_id]):
             return False  # the deployment was paused in Prefect: its windows have ended
         try:
-            run = await _run_of(context, job, parameters, message, is_stale=is_stale)
+            await _hand_over(context, job, parameters, message, is_stale=is_stale)
         except PrefectRefuses as error:
             if context.ledger.clock() - message.created_at < REFUSED_FOR:
                 raise  # it is retried, and until then the job says what it waits for
             await context.write(_block, job.id, f"{error}; {CORRECT}")
             return False
-        await context.batches.join("bind", (job.id, run, message), partial(_bind_all, context))
         return True
 
 
@@ -135,15 +134,15 @@ def _read_start(
     return job, parameters, is_unapplied
 
 
-async def _run_of(
+async def _hand_over(
     context: EngineContext,
     job: Job,
     parameters: Mapping[str, Any],
     message: OutboxMessage,
     *,
     is_stale: bool,
-) -> UUID:
-    """Create the flow run of a job, from a deployment that matches the run template.
+) -> None:
+    """Bind a job to a new flow run, from a deployment that matches the run template.
 
     Starts come before registrations, so a template that waits to be applied is applied here;
     otherwise the run would use stale values or a stale work pool. The same if Prefect rejects its
@@ -155,35 +154,41 @@ async def _run_of(
     deployment_id = job.runtemplate.deployment_id
     if deployment_id is not None and not is_stale:
         try:
-            return await _new_run(context, job, deployment_id, parameters, message)
+            await _start(context, job, deployment_id, parameters, message)
         except NotFound:
             logger.info("deployment %s is gone; creating it again", deployment_id)
         except PrefectRefuses as error:
             logger.info("applying deployment %s again: %s", deployment_id, error)
+        else:
+            return
     applied = await apply_template(context, job.runtemplate_id)
     if applied is None:
         raise NotFound(f"run template {job.runtemplate_id} is gone")
-    return await _new_run(context, job, applied.deployment_id, parameters, message)
+    await _start(context, job, applied.deployment_id, parameters, message)
 
 
-async def _new_run(
+async def _start(
     context: EngineContext,
     job: Job,
     deployment_id: UUID,
     parameters: Mapping[str, Any],
     message: OutboxMessage,
-) -> UUID:
-    """Create the flow run of a job, batched with others of its deployment.
+) -> None:
+    """Create the flow run of a job and bind it, each batched with others.
 
     A run that failed before is created alone, so that it can't make a batch fail.
     """
     key = window_key(job.runtemplate, job.schedule) if is_of_window(job) else run_key(job)
     run = flow_runs.NewRun(run_name(job), job.schedule, parameters, labels_of(job), key)
-    return await context.batches.join(
-        (deployment_id, message.id if message.attempts else None),
-        run,
-        partial(flow_runs.create_runs, context.prefect, deployment_id),
-    )
+    with context.hand_overs.under_way(deployment_id):
+        flow_run_id = await context.batches.join(
+            (deployment_id, message.id if message.attempts else None),
+            run,
+            partial(flow_runs.create_runs, context.prefect, deployment_id),
+        )
+        binding = job.id, flow_run_id, message
+        await context.batches.join("bind", binding, partial(_bind_all, context))
+        context.hand_overs.note_bound(flow_run_id)
 
 
 def _block(session: WritingSession, job_id: int, why: str) -> None:

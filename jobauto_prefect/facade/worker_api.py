@@ -9,7 +9,7 @@ from typing import Annotated, Any
 from uuid import UUID
 
 from anyio import from_thread
-from fastapi import Response
+from fastapi import Depends, Response
 
 from jobauto_prefect.compiler.parameters import parameters
 from jobauto_prefect.engine.sync.blocks import read_block
@@ -91,8 +91,20 @@ def hello(greeting: SentWorkerHello, who: CurrentWorker, service: CurrentService
         return workers.register_worker(session, greeting, _pools(who), service.settings)
 
 
+async def _once_handed_over(asked: SentClaim, service: CurrentService) -> Claim:
+    """Return the claim once its run is no longer being bound to a job."""
+    if asked.announced:
+        hand_overs = service.outbox_worker.context.hand_overs
+        await hand_overs.wait(asked.flow_run_id, asked.deployment_id)
+    return asked
+
+
 @router.post("/claims")
-def claim(asked: SentClaim, who: CurrentWorker, service: CurrentService) -> ClaimAnswer:
+def claim(
+    asked: Annotated[Claim, Depends(_once_handed_over)],
+    who: CurrentWorker,
+    service: CurrentService,
+) -> ClaimAnswer:
     """Decide whether a flow run may start, and with what."""
     began, asked_at = time.perf_counter(), service.ledger.clock()
     answer, job = _decide_once_asked(service, who, asked)

@@ -11,6 +11,8 @@ from prefect.settings import PREFECT_API_URL, temporary_settings
 from jobauto_prefect.engine.api import PrefectApi
 from jobauto_prefect.engine.worker.dispatcher import PollTarget
 from jobauto_prefect.engine.worker.session import SessionOptions, WorkerSession
+from jobauto_prefect.runtime.facade_client import FacadeClient
+from jobauto_prefect.runtime.protocol import Claim, ClaimAnswer
 from jobauto_prefect.runtime.worker_config import WorkerConfig
 from jobauto_prefect.runtime.worker_context import open_worker
 from tests.support.counting_proxy import CountingTransport
@@ -81,6 +83,25 @@ async def test_a_quiet_success_costs_two_states_and_no_question(
     assert transport.count("/set_state") == 2 * jobs
     assert len(for_runs(transport)) == 2 * jobs, transport.calls
     assert transport.count("/get_scheduled_flow_runs") < jobs, transport.calls
+
+
+@pytest.mark.usefixtures("prefect_settings")
+async def test_a_run_is_claimed_once_though_prefect_announces_it_before_it_is_bound(
+    plant: Plant, transport: CountingTransport, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    claimed: list[UUID] = []
+    ask = FacadeClient.claim
+
+    async def note(client: FacadeClient, claim: Claim) -> ClaimAnswer:
+        claimed.append(claim.flow_run_id)
+        return await ask(client, claim)
+
+    monkeypatch.setattr(FacadeClient, "claim", note)
+    async with shift(plant, transport, limit=4):
+        jobs = [await asyncio.to_thread(plant.post_job, **QUIET) for _ in range(5)]
+        for job_id in jobs:
+            await asyncio.to_thread(plant.ended, job_id)
+    assert len(claimed) == len(set(claimed)) == len(jobs)
 
 
 @pytest.mark.usefixtures("prefect_settings")
