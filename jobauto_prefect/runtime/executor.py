@@ -1,7 +1,7 @@
-"""How a job is executed, whatever executes it.
+"""The interface of executors.
 
-The way of a job: `prepare`, `put` for each file it is given, `start`, `stream` and `wait` side by
-side, `stop` at any time, then `collector`. Which executors there are is in `executors.registry`.
+A job's calls are `prepare`, `put` for each input file, `start`, `stream` and `wait` concurrently,
+`stop` at any time, then `collector`. `executors.registry` lists the executors.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
@@ -19,25 +19,25 @@ from jobauto_prefect.runtime.worker_config import WorkerConfig
 from jobauto_prefect.runtime.workspace import JobRecord, WorkerWorkspace
 
 Sink = Callable[[Stream, bytes], Awaitable[None]]
-"""Takes what was read of a stream; no bytes at all are its end."""
+"""Takes what was read of a stream; empty bytes mean its end."""
 
 
 class Execution(Protocol):
     """One job."""
 
     async def prepare(self, sink: Sink) -> None:
-        """Prepare what may take long, such as an image; the job does not start yet.
+        """Prepare what may take long, such as pulling an image, without starting the job.
 
-        `sink` takes what this has to say. Called once, and cancelled where the job is stopped
-        meanwhile: then nothing may be left but what `discard` removes.
+        `sink` takes its output. Called once, and cancelled if the job is stopped meanwhile: it must
+        then leave nothing but what `discard` removes.
 
         Raises:
             StartFailed: the job can't be run; the message says what is missing.
-            WorkerUnable: no such job can be run just now.
+            WorkerUnable: this worker can't run such jobs just now.
         """
 
     async def put(self, path: str, content: bytes) -> None:
-        """Write an input file into the job's directory; called between `prepare` and `start`.
+        """Write an input file to the job's directory; called between `prepare` and `start`.
 
         Raises:
             StartFailed: the file can't be written.
@@ -47,38 +47,39 @@ class Execution(Protocol):
         """Start the job.
 
         Raises:
-            StartFailed: without an exit code where the job was given up before anyone tried.
-            WorkerUnable: no such job can be started just now, and nothing of this one was.
+            StartFailed: it can't be started; without an exit code if it was given up before any
+                try.
+            WorkerUnable: this worker can't start such jobs just now, and has not started this one.
         """
 
     async def stream(self, sink: Sink) -> None:
-        """Pass all output to `sink`; return when there is no more."""
+        """Pass all output to `sink`; return at its end."""
 
     async def wait(self) -> Ended:
         """Wait until no process of the job is alive.
 
         Raises:
-            StartFailed: it turned out that it can't run; nothing of it did.
+            StartFailed: it turned out that the job can't run; none of it has run.
         """
 
     async def stop(self, seconds: float) -> None:
-        """Ask it to end, and end it after so many seconds; a second call can only shorten them."""
+        """Ask the job to end, and kill it after `seconds`; a second call can only shorten them."""
 
     @property
     def is_reachable(self) -> bool:
-        """Whether the job's runtime (watchdog, engine, cluster) answers, as far as is known."""
+        """Whether the job's runtime (watchdog, engine, cluster) answers, as far as known."""
 
     @property
     def pid(self) -> int | None:
-        """The pid of the job's first process; None if it has none on this machine, or none yet."""
+        """The pid of the job's first process; None if it has none on this machine, or not yet."""
 
     async def collector(self) -> Collector:
-        """Return the collector of the job's artifacts, after copying them here where needed."""
+        """Return the collector of the job's artifacts, copying them here first if needed."""
 
     def keep(self, report: Report, unsent: list[OutputLines]) -> None:
         """Save the outcome on disk, in case it can't be reported before this worker ends.
 
-        `unsent` are the lines of its output that the ledger may not have yet.
+        `unsent` are the output lines that the ledger may not have yet.
         """
 
     async def discard(self) -> None:
@@ -86,31 +87,31 @@ class Execution(Protocol):
 
 
 class Executor(Protocol):
-    """A way to execute jobs, such as processes of this machine."""
+    """A way to execute jobs, such as processes on this machine."""
 
     def execution(self, launch: Launch) -> Execution:
-        """Create an execution that has not started.
+        """Create an execution, not yet started.
 
         Raises:
-            StartFailed: this worker lacks what the job needs.
+            StartFailed: this worker lacks something that the job needs.
         """
 
     async def terminate_leftovers(self, records: Sequence[JobRecord], stop_seconds: float) -> None:
-        """Terminate what a predecessor's jobs left running; return when none of it is alive.
+        """Terminate what a predecessor's jobs left running; return when all of it has ended.
 
         Raises:
-            StartFailed: it can't be known whether something of them lives.
+            StartFailed: it can't be found out whether something is still running.
         """
 
     async def check(self) -> None:
         """Check whether jobs can run now; called again while they can't.
 
         Raises:
-            StartFailed: it can't; the message says why.
+            StartFailed: they can't; the message says why.
         """
 
     async def close(self) -> None:
-        """Close the executor: no more jobs follow."""
+        """Close the executor; no more jobs follow."""
 
 
 @dataclass(frozen=True, slots=True)

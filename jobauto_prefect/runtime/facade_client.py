@@ -1,4 +1,4 @@
-"""The worker's side of the claims API (`/internal/v1`), and jobs that flows ask for as users."""
+"""The worker's client of the claims API (`/internal/v1`), and jobs that flows create as users."""
 
 from collections.abc import Mapping
 from types import TracebackType
@@ -38,12 +38,12 @@ Body = TypeVar("Body", bound=BaseModel)
 
 
 class FacadeClient:
-    """One per worker. The token is in no repr, message or log.
+    """One client per worker. The token appears in no repr, message or log.
 
-    `clock` is the ledger's time, as the answers to `hello` and `renew` tell it.
+    `clock` is the ledger's time, from the answers to `hello` and `renew`.
 
-    Each method asks once and may raise, as the facade answers, FacadeUnavailable (no answer, or
-    one that says to try again), Unauthorized, Forbidden, NotFound, Conflict or InvalidInput.
+    Each method makes one request and may raise, by the facade's answer, FacadeUnavailable (no
+    answer, or one that says to retry), Unauthorized, Forbidden, NotFound, Conflict or InvalidInput.
     """
 
     def __init__(self, url: str, token: str) -> None:
@@ -68,30 +68,30 @@ class FacadeClient:
         await self._http.aclose()
 
     async def hello(self, message: WorkerHello) -> WorkerWelcome:
-        """Register a starting worker. Conflict: a live worker of that name is elsewhere."""
+        """Register a starting worker. Conflict: a live worker with that name runs elsewhere."""
         asked_at = self.clock.uptime()
         answer = await self._post("workers", message, WorkerWelcome)
         self.clock.read(answer.now, asked_at, self.clock.uptime())
         return answer
 
     async def claim(self, message: Claim) -> ClaimAnswer:
-        """Ask to start a flow run. Conflict: leave the run untouched."""
+        """Request the start of a flow run. Conflict: leave the run untouched."""
         return await self._post("claims", message, ClaimAnswer)
 
     async def renew(self, message: Renewal) -> RenewalAnswer:
-        """Renew the leases of the worker's jobs; it is its sign of life."""
+        """Renew the leases of the worker's jobs; this is also its sign of life."""
         asked_at = self.clock.uptime()
         answer = await self._post("renewals", message, RenewalAnswer)
         self.clock.read(answer.now, asked_at, self.clock.uptime())
         return answer
 
     async def output(self, job_id: int, claim_id: UUID, output: list[OutputLines]) -> None:
-        """Send lines of a job."""
+        """Send output lines of a job."""
         batch = OutputBatch(claim_id=claim_id, output=output)
         await self._send(f"jobs/{job_id}/output", batch)
 
     async def artifact(self, job_id: int, claim_id: UUID, artifact: Artifact) -> None:
-        """Send a file of a job."""
+        """Send an artifact of a job."""
         await self._request(
             "PUT",
             f"jobs/{job_id}/artifacts",
@@ -115,11 +115,11 @@ class FacadeClient:
         return await self._post(f"jobs/{job_id}/report", message, ReportAnswer)
 
     async def application(self, app_id: int) -> ApplicationDocument:
-        """Return the definition a compiled flow is made of."""
+        """Return the definition of a compiled flow."""
         return _read(await self._request("GET", f"applications/{app_id}"), ApplicationDocument)
 
     async def start_job(self, fields: Mapping[str, Any], key: str) -> dict[str, Any]:
-        """Make a job as a user does, once for each `key`; the token is a user's."""
+        """Create a job as a user, once for each `key`; the token is a user's."""
         headers = {"Idempotency-Key": key}
         made = await self._request(
             "POST", f"{self.url}/api/v1/job/", json=dict(fields), headers=headers
@@ -127,7 +127,7 @@ class FacadeClient:
         return await self.job(made.json()["id"])
 
     async def job(self, job_id: int) -> dict[str, Any]:
-        """Return the record of a job as a user sees it."""
+        """Return the record of a job as the user sees it."""
         record: dict[str, Any] = (
             await self._request("GET", f"{self.url}/api/v1/job/{job_id}.json")
         ).json()
@@ -158,12 +158,12 @@ class FacadeClient:
 def _read(response: httpx.Response, answer: type[Body]) -> Body:
     try:
         content = response.json()
-    except ValueError:  # something in between answered, such as a proxy
-        raise FacadeUnavailable(f"{response.url.host} answered something else than JSON") from None
+    except ValueError:  # a proxy, for example, answered
+        raise FacadeUnavailable(f"{response.url.host} did not answer with JSON") from None
     try:
         return answer.model_validate(content)
     except ValidationError as error:
-        # The content may hold secrets: only the places are told.
+        # The content may hold secrets: only report the places.
         places = ", ".join(".".join(map(str, item["loc"])) for item in error.errors())
         raise JobautoError(
             f"the facade's {answer.__name__} can't be read ({places});"
@@ -172,7 +172,7 @@ def _read(response: httpx.Response, answer: type[Body]) -> Body:
 
 
 def _refusal(response: httpx.Response) -> JobautoError:
-    """Return the error that an answer means, with the facade's message where it has one."""
+    """Return the error for an answer, with the facade's message if it has one."""
     status = response.status_code
     try:
         message = str(response.json()["message"])

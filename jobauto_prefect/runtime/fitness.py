@@ -1,4 +1,4 @@
-"""Whether a worker can start jobs just now, found by trying."""
+"""Whether a worker can start jobs just now, determined by trying."""
 
 import asyncio
 import contextlib
@@ -14,21 +14,21 @@ from jobauto_prefect.errors import StartFailed
 logger = logging.getLogger(__name__)
 
 DISK, PROCESSES, NAME = "disk", "processes", "name"
-"""What every job needs: room in the work directory, a process, and the worker's own name."""
+"""Requirements of every job: space in the work directory, a process, and the worker's name."""
 
 NEEDED_BY_ALL = frozenset({DISK, PROCESSES, NAME})
 
 PROBE_BYTES = 64 * 1024
-PIPES = 4  # as many as the start of a job takes
+PIPES = 4  # as many as the start of a job needs
 CHECK_SECONDS = 10.0
-FIRST_CHECK_SECONDS = 1.0  # after something was found missing; then twice as long each time
+FIRST_CHECK_SECONDS = 1.0  # after something was found missing; doubled each time
 
 Check = Callable[[], Awaitable[None]]
-"""Tries something; raises StartFailed, or OSError, where it can't be done."""
+"""Tries something; raises StartFailed or OSError on failure."""
 
 
 class Fitness:
-    """What keeps a worker from working, by what is missing: "disk", or the name of an executor.
+    """What prevents a worker from working, by what is missing: "disk", or an executor's name.
 
     `listener` is called after each change.
     """
@@ -42,12 +42,12 @@ class Fitness:
 
     @property
     def hindrances(self) -> Mapping[str, str]:
-        """What is missing -> why."""
+        """What is missing, and why."""
         return self._hindrances
 
     @property
     def is_able(self) -> bool:
-        """Whether there is any job the worker could start."""
+        """Whether the worker could start any job."""
         return not self.useless and not self._hindrances.keys() & NEEDED_BY_ALL
 
     @property
@@ -57,7 +57,7 @@ class Fitness:
 
     @property
     def is_superseded(self) -> bool:
-        """Whether another start of this worker has its name."""
+        """Whether another worker process has taken over this worker's name."""
         return NAME in self._hindrances
 
     def note_missing(self, part: str, why: str) -> None:
@@ -69,13 +69,13 @@ class Fitness:
             self._tell()
 
     def note_useless(self, useless: bool) -> None:
-        """Whether no run template of the work pool can do without what is missing."""
+        """Whether every run template of the work pool needs something that is missing."""
         if useless != self.useless:
             self.useless = useless
             self._tell()
 
     async def run(self) -> None:
-        """Check until cancelled: the disk always, the rest while it is missing."""
+        """Check until cancelled: the disk always, other parts while they are missing."""
         pause = CHECK_SECONDS
         while True:
             self._doubted.clear()
@@ -97,7 +97,7 @@ class Fitness:
             self.note_missing(part, str(error))
         else:
             if self._hindrances.pop(part, None) is not None:
-                logger.info("%s is there again", part)
+                logger.info("%s is available again", part)
                 if not self._hindrances:
                     self.useless = False
                 self._tell()

@@ -1,4 +1,4 @@
-"""One job from its launch to the accepted report."""
+"""One job from its launch to its accepted report."""
 
 import asyncio
 import logging
@@ -25,19 +25,21 @@ from jobauto_prefect.runtime.protocol import Ending, Launch, OutputLines, Report
 
 logger = logging.getLogger(__name__)
 
-LAST_OUTPUT_SECONDS = 2.0  # for reading what is left in the pipes once the processes are gone
-FULL_PAUSE_SECONDS = 0.002  # between readings of output that is not kept any more: some 30 MB/s
+LAST_OUTPUT_SECONDS = 2.0  # for reading the rest of the pipes once the processes have ended
+FULL_PAUSE_SECONDS = 0.002  # between reads of output that is no longer kept: some 30 MB/s
 MOST_NOTICES = 100
 MOST_FILES_SHOWN = 10  # of those a job left
 
 OnLines = Callable[[list[OutputLines]], Awaitable[None]]
 Confirm = Callable[[Launch], Awaitable[None]]
-"""Raises Conflict where a launch is not this worker's any more."""
+"""Raises Conflict if a launch no longer belongs to this worker."""
 
 
 class Outcome(NamedTuple):
-    """How a job ended. `answer` is None where the ledger did not take the report; `kept`
-    says that it stays on disk for a later start of the worker.
+    """How a job ended.
+
+    `answer` is None if the ledger rejected the report; `kept` says that the report stays on disk
+    for a later start of the worker.
     """
 
     report: Report
@@ -53,7 +55,7 @@ class StopReason(NamedTuple):
 
 
 class Job:
-    """Runs once. `stop` and `abandon` may be called at any time by others."""
+    """Runs one job, once. Other tasks may call `stop` and `abandon` at any time."""
 
     def __init__(
         self,
@@ -79,7 +81,7 @@ class Job:
         self._produced: dict[str, dict[str, str]] = {}
         self._why: StopReason | None = None
         self._kept = False
-        self.is_settled = False  # the ledger has its report, or wants none
+        self.is_settled = False  # the ledger has its report, or does not want one
         self.unable: WorkerUnable | None = None  # why this worker could not start it
         self._runs = False
         self._preparing: asyncio.Task[None] | None = None
@@ -87,18 +89,18 @@ class Job:
         self._stopping: asyncio.Task[None] | None = None
 
     def stop(self, message: str, ending: Ending = Ending.CANCELLED) -> None:
-        """End the job's processes; the first reason counts. Without effect once it has ended."""
+        """End the job's processes; the first reason counts. No effect after its end."""
         if self._why is None:
             self._why = StopReason(ending, message)
             self._end_processes()
 
     def abandon(self) -> None:
-        """Stop waiting for the facade; what was not reported stays on disk."""
+        """Stop waiting for the facade; an unsent report stays on disk."""
         if self._telling is not None:
             self._telling.cancel()
 
     async def run(self) -> Outcome:
-        """Start the process, pass its output on, and tell the ledger how it ended."""
+        """Run the process, pass its output on, and report its end to the ledger."""
         sending = asyncio.create_task(self._sender.run())
         for notice in self.launch.notices:
             self._output.notice(notice)
@@ -122,7 +124,7 @@ class Job:
 
     @property
     def is_reachable(self) -> bool:
-        """Whether the job's state is known; see `Execution.is_reachable`."""
+        """Whether the job's state can be read; see `Execution.is_reachable`."""
         return self._execution.is_reachable
 
     # the processes
@@ -132,19 +134,19 @@ class Job:
             await self._prepare()
             if self._why is not None:
                 return self._report(*self._why)
-            started_at = self._clock()  # afterwards it may have run for a while already
+            started_at = self._clock()  # afterwards it may already have been running for a while
             await self._execution.start()
         except StartFailed as error:
             return self._not_started(error)
         self._runs = True
         try:
             return await self._run_to_end(started_at)
-        except BaseException:  # nobody would look after the processes any more
+        except BaseException:  # otherwise the processes would be left alone
             await asyncio.shield(self._execution.stop(self._stop_seconds))
             raise
 
     async def _prepare(self) -> None:
-        """Prepare the job; return early if it was stopped meanwhile."""
+        """Prepare the job; return early if it is stopped meanwhile."""
         if self._why is not None:
             return
         self._preparing = asyncio.create_task(self._get_ready())
@@ -165,7 +167,7 @@ class Job:
                 )
             except JobautoError as error:
                 raise StartFailed(
-                    f"its input {file.path} can't be had: {error}", NOT_EXECUTABLE
+                    f"its input {file.path} can't be fetched: {error}", NOT_EXECUTABLE
                 ) from None
             await self._execution.put(file.path, content)
         try:
@@ -179,12 +181,12 @@ class Job:
         timer = asyncio.get_running_loop().call_later(
             limit, self.stop, f"it ran longer than {limit:g} s", Ending.TIMEOUT
         )
-        if self._why is not None:  # stopped while it was being started
+        if self._why is not None:  # stopped while it was starting
             self._end_processes()
         streaming = asyncio.create_task(self._execution.stream(self._read))
         try:
             ended = await self._execution.wait()
-        except StartFailed as error:  # it began elsewhere, or rather did not
+        except StartFailed as error:  # it turned out only now that it could not start
             return self._not_started(error) if self._why is None else self._report(*self._why)
         finally:
             timer.cancel()
@@ -237,11 +239,11 @@ class Job:
         )
 
     async def _tell(self, report: Report, sending: asyncio.Task[None]) -> Outcome:
-        # The directory of a lost job may be gone already.
+        # The directory of a lost job may already be gone.
         if report.started_at is not None and report.ending is not Ending.LOST:
             try:
                 await self._send_artifacts()
-            except Exception as error:  # whatever a job leaves: its exit code decides
+            except Exception as error:  # whatever artifacts a job leaves, its exit code decides
                 logger.exception("artifacts of job %s were not kept", self.launch.job_id)
                 self._output.notice(f"artifacts were not kept: {type(error).__name__}")
         self._sender.finish()
@@ -277,7 +279,7 @@ class Job:
         except JobautoError as error:
             logger.warning("the outcome of job %s was refused: %s", job_id, error)
             if isinstance(error, Unauthorized | Forbidden):
-                self._kept = True  # a start of this worker with a better token can tell it
+                self._kept = True  # this worker can report it after a restart with a better token
                 return None
         self.is_settled = True
         await self._execution.discard()

@@ -1,4 +1,4 @@
-"""Processes that outlived the watchdog that started them: found and terminated."""
+"""Finds and terminates processes that outlived the watchdog that started them."""
 
 import asyncio
 import contextlib
@@ -17,9 +17,9 @@ LOOK_SECONDS = 0.05
 class ProcessFingerprint:
     """How to find a job's processes again.
 
-    `pid` is its leader's, None where unknown; `started` the leader's start in clock ticks since
-    boot, None where it can't have been anyone else's; `marker` is `NAME=value` of a variable
-    that only its processes carry.
+    `pid` is its leader's, None if unknown; `started` is the leader's start in clock ticks since
+    boot, None if the pid can't have been reused; `marker` is `NAME=value` of a variable that only
+    its processes have.
     """
 
     pid: int | None
@@ -30,9 +30,9 @@ class ProcessFingerprint:
 def find_survivors(
     traces: ProcessFingerprint, processes: dict[int, process_table.Process]
 ) -> set[int]:
-    """Return the pids of a job's processes that are alive."""
+    """Return the pids of a job's live processes."""
     leader = processes.get(traces.pid) if traces.pid else None
-    # A number stays taken as long as anyone is in the group; else it may be a stranger's by now.
+    # A pid stays taken while its group has a process; otherwise it may be a stranger's by now.
     ours = leader is None or traces.started in (None, leader.started)
     return {
         process.pid
@@ -60,7 +60,7 @@ async def terminate_all(jobs: Iterable[ProcessFingerprint], stop_seconds: float)
 
 
 def _reap(pids: Iterable[int]) -> None:
-    """Reap a dead watchdog's orphans, which may have become this process's children."""
+    """Reap a dead watchdog's orphans, which this process may have inherited."""
     for pid in pids:
         with contextlib.suppress(ChildProcessError):
             os.waitpid(pid, os.WNOHANG)

@@ -1,4 +1,4 @@
-"""How a job ended: its severity, and the one line that people read."""
+"""How a job ended: its severity, and a line for people."""
 
 from collections.abc import Mapping
 
@@ -7,10 +7,10 @@ from jobauto_prefect.runtime.protocol import MESSAGE_LENGTH, Ending
 
 
 def severity(exit_codes: Mapping[int, ExitCode], ending: Ending, exit_code: int | None) -> Severity:
-    """Return how bad it was that a job ended like this.
+    """Return the severity of a job's end.
 
-    Undeclared codes are success for 0 and else error; a process that did not end by itself is an
-    error whatever its code.
+    Of undeclared codes 0 is success and others are errors; a process that did not end by itself is
+    an error whatever its code.
     """
     if ending is not Ending.EXITED or exit_code is None:
         return Severity.ERROR
@@ -28,9 +28,9 @@ def end_message(
     language: str,
     worker_message: str = "",
 ) -> str:
-    """Return a line for people: exit code, severity and what the definition says of it.
+    """Return a line for people: exit code, severity and the definition's description of it.
 
-    `worker_message` is what the worker says of an end that was not the process's own.
+    `worker_message` is the worker's explanation if the process did not end by itself.
     """
     if ending is Ending.EXITED and exit_code is not None:
         message = f"exit code {exit_code} ({severity})"
@@ -41,7 +41,7 @@ def end_message(
             message += ": a code the definition does not declare"
     else:
         message = f"{ENDINGS[ending]}{': ' + worker_message if worker_message else ''}"
-    # Prefect shows it in one line.
+    # Prefect shows it on one line.
     return message if len(message) <= MESSAGE_LENGTH else message[: MESSAGE_LENGTH - 1] + "…"
 
 

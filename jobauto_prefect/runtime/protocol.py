@@ -1,8 +1,8 @@
-"""What workers and the facade say to each other about one job (`/internal/v1`).
+"""The messages between workers and the facade about a job (`/internal/v1`).
 
-A worker *claims* a flow run and is answered with a `Launch` or a `Refusal`. While the job runs it
-renews the *lease*, sends output and at the end *reports*; the answer to the report says what
-Prefect shall show.
+A worker *claims* a flow run and gets a `Launch` or a `Refusal`. While the job runs the worker
+renews the *lease* and sends output; at the end it *reports*, and the answer says what to show in
+Prefect.
 """
 
 from datetime import datetime
@@ -25,7 +25,7 @@ from jobauto_prefect.definitions.storable import storable_text
 
 
 class Message(BaseModel):
-    """Base of all messages: unknown fields are refused."""
+    """Base of all messages; rejects unknown fields."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -35,30 +35,31 @@ JobId = Annotated[int, Field(ge=1, le=2**63 - 1)]
 StoredInteger = Annotated[int, Field(ge=-(2**31), le=2**31 - 1)]
 
 MOST_LINES = 2_000_000_000
-"""The highest number of a line; behind it there is room for lines of the ledger's own."""
+"""The highest number of a line; the numbers above are for lines that the ledger adds."""
 
 ShownText = Annotated[str, AfterValidator(storable_text)]
-"""Text that is only shown: what can't be kept of it is replaced, and the rest is not lost."""
+"""Text that is only displayed: characters that can't be stored are replaced, instead of losing it
+all."""
 
 MESSAGE_LENGTH = 2000
-"""Characters that are kept of what a worker says of a job, or of itself: lists repeat them."""
+"""Characters kept of a worker's text about a job or itself: lists repeat it."""
 
 ShortText = Annotated[str, AfterValidator(lambda text: text[:MESSAGE_LENGTH])]
 
 
 class Claim(Message):
-    """A worker asks whether, and with what, it may start a flow run.
+    """A worker's request to start a flow run, and for what it needs.
 
-    `claim_id` is made by the worker: the same one asked again is given the same answer, so an
-    answer that got lost does no harm. `run_number` is the `run_count` this start has once
-    Running, from 1. `auto_scheduled`, `scheduled_for` and `idempotency_key` are what Prefect's
-    flow run says, `template_id` which run template its labels name, being those of its deployment.
-    With `announced` the worker has not asked Prefect for them: it heard that the run
-    was made, and the ledger knows the rest or does not. `due` is when Prefect lets the run start,
-    said by a worker that heeds `wait_seconds` of the answer, and so may ask a little before; None:
-    it would start the process at once. `changed_at` is when Prefect had last changed the run as the
-    worker saw it; None: not known. `instance` is that of the worker's hello; `without` are
-    executors it can't use just now.
+    The worker generates `claim_id`; repeating it returns the same answer, so a lost answer does no
+    harm. `run_number` is the `run_count` the run will have once Running, from 1. `auto_scheduled`,
+    `scheduled_for` and `idempotency_key` are those of Prefect's flow run, `template_id` is the run
+    template in the run's labels, which come from its deployment. With `announced` the worker has
+    not read these from Prefect: it only got the event that the run was created, and the ledger may
+    know the rest. `due` is when Prefect lets the run start, sent by a worker that obeys the
+    answer's `wait_seconds` and so may claim slightly early; None: it would start the process at
+    once. `changed_at` is when Prefect had last changed the run when the worker read it; None:
+    unknown. `instance` is that of the worker's hello; `without` are executors it can't use just
+    now.
     """
 
     claim_id: UUID
@@ -80,8 +81,8 @@ class Claim(Message):
 
 
 class ArtifactPattern(Message):
-    """What to collect: `path` is a literal relative path; where there is no such file, `pattern`
-    is a regular expression that the whole relative path matches.
+    """What to collect: `path` is a literal relative path; if there is no such file, `pattern` is a
+    regular expression that must match the whole relative path.
 
     `${VAR}` is already substituted, in `pattern` as literal text.
     """
@@ -93,7 +94,7 @@ class ArtifactPattern(Message):
 
 
 class InputFile(Message):
-    """A file that a job finds in its directory: a copy of an artifact of another job."""
+    """A file placed in a job's directory: a copy of another job's artifact."""
 
     artifact_id: int
     path: str = Field(description="relative to the job's directory")
@@ -108,7 +109,7 @@ class HelmRun(Message):
 
 
 class KubernetesTerms(Message):
-    """What the `kubernetes` section of a definition says, for a job of that executor.
+    """The `kubernetes` section of a definition, for a job of that executor.
 
     `copies`: files of the pod are artifacts; an empty `output_path` means the job's directory.
     Without a `namespace` it is the worker's.
@@ -127,7 +128,7 @@ class Launch(Message):
     `argv[0]` is looked up on the PATH of `environment`. `secrets` are the values to mask in
     captured output. `result_file` is the value of RESULT_FILE (relative paths are inside
     `directory`). `deadline` is informative; `timeout_seconds` ends the process, and so does, with
-    `stop_without_contact`, a lease that could not be renewed. `notices` stand before the output.
+    `stop_without_contact`, a lease that could not be renewed. `notices` precede the output.
     """
 
     job_id: int
@@ -159,7 +160,7 @@ class Launch(Message):
 
 
 class PrefectState(StrEnum):
-    """The stock Prefect state a decision is shown as."""
+    """The stock Prefect state that a decision is shown as."""
 
     COMPLETED = "COMPLETED"
     FAILED = "FAILED"
@@ -169,10 +170,10 @@ class PrefectState(StrEnum):
 
 
 class RunStatus(Message):
-    """What Prefect shall show of a decision. `at` only with SCHEDULED: the new start time.
+    """How to show a decision in Prefect. `at` only with SCHEDULED: the new start time.
 
-    `transition_id` is the same wherever the same end is told: Prefect counts it once. `tags`, of an
-    end with a warning, are those that its run has if the ledger made it.
+    `transition_id` is the same for every report of the same end, so Prefect counts it once. `tags`,
+    for an end with a warning, are those its run has if the ledger created the run.
     """
 
     state: PrefectState
@@ -187,22 +188,22 @@ class RunStatus(Message):
 
     @property
     def tells_end(self) -> bool:
-        """Whether it is about how a job ended, not about why none began."""
+        """Whether it is about a job's end, rather than about why no job started."""
         return "jobauto.severity" in self.labels
 
     @property
     def has_warning(self) -> bool:
-        """Whether a job did its work, with a warning."""
+        """Whether a job succeeded with a warning."""
         severity = self.labels.get("jobauto.severity")
         return self.state is PrefectState.COMPLETED and severity == Severity.WARNING
 
 
 UNKNOWN_DEPLOYMENT = "unknown_deployment"
-"""Why a run of a deployment is refused that is no run template's."""
+"""Reason to refuse a run of a deployment that belongs to no run template."""
 
 BEING_REGISTERED = "being_registered"
-"""Why a run of a deployment is refused that may be a run template's: Prefect has it, and the ledger
-is still to note that."""
+"""Reason to refuse a run of a deployment that may be a run template's: it is in Prefect, but the
+ledger has not stored that yet."""
 
 
 class Refusal(Message):
@@ -215,15 +216,15 @@ class Refusal(Message):
 
 
 class ClaimAnswer(Message):
-    """Either `launch` or `refusal` is set; neither where Prefect has to be asked of an announced
-    run first, or a run is not due and the same claim is to be asked again then.
+    """Has `launch` or `refusal`; neither if the worker must first read an announced run from
+    Prefect, or if the run is not due yet and the worker must repeat the claim then.
 
-    `unheard`: the ledger knows nothing of an announced run, and may in a moment. `wait_seconds` is
-    how long, from this answer on, a run that said when it is `due` has to wait until then: its
-    process must not start before.
+    `unheard`: the ledger does not know the announced run yet, but may in a moment. `wait_seconds`
+    is the time from this answer until the run is due, if the claim has `due`: its process must not
+    start earlier.
 
-    HTTP 409 is for a flow run that is to be left untouched: another claim holds it, or the job of
-    this claim has ended, was lost or was superseded (`details.reason`). HTTP 503: ask again.
+    HTTP 409 means: leave the flow run untouched, because another claim holds it, or the job of this
+    claim has ended, was lost or was superseded (`details.reason`). HTTP 503: retry.
     """
 
     launch: Launch | None = None
@@ -236,8 +237,8 @@ class OutputLines(Message):
     """Lines of one stream that were read at once.
 
     `seq` is the number of the first of `texts`; lines count from 1 over all streams of a job.
-    `raws` are the bytes that were written, secrets masked, by the place in `texts`, where they are
-    other than the text and a newline: none of a text that tells how much is missing there.
+    `raws` are the bytes that were written, secrets masked, by index in `texts`, unless they are the
+    text and a newline; empty for a text that says how much is missing there.
     """
 
     seq: int = Field(ge=1, le=MOST_LINES)
@@ -248,21 +249,21 @@ class OutputLines(Message):
 
 
 class OutputBatch(Message):
-    """Output of one job, in its order; a line sent twice is kept once."""
+    """Output of one job, in order; a repeated line is stored once."""
 
     claim_id: UUID
     output: list[OutputLines] = Field(max_length=5000)
 
 
 class Renewal(Message):
-    """What one start of a worker has, in one call; it is its sign of life as well.
+    """All jobs and claims of a worker process; also its sign of life.
 
     A job is in `jobs` or `unknown` (job id -> claim id) from its grant until its report is
-    accepted; it is unknown while what runs it can't be asked whether it does. `claims` are the
-    claim ids that wait for their answer. `number` rises with each renewal of an instance;
-    `answered` is the highest one whose answer has come, 0: none has. A lease that was granted
-    before that one was, and is in none of the three, has no process: its job is lost.
-    `hindrances` and `clock_ahead` are as in `WorkerRecord`.
+    accepted; it is unknown while its runtime can't be asked whether it is running. `claims` are the
+    claim ids that wait for an answer. `number` rises with each renewal of an instance; `answered`
+    is the highest answered one, or 0. A lease that was granted before that one, and is in none of
+    the three, has no process: its job is lost. `hindrances` and `clock_ahead` are as in
+    `WorkerRecord`.
     """
 
     worker: WorkerName
@@ -279,9 +280,9 @@ class Renewal(Message):
 class RenewalAnswer(Message):
     """`stop` are the jobs to end: job id -> why (cancelled, fenced, unknown).
 
-    `now` is the ledger's time, which counts for the worker too.
-    `superseded`: another start of the worker has its name, or it was declared lost; it is granted
-    nothing any more. `useless`: every run template of its pool needs what hinders it.
+    `now` is the ledger's time, which the worker uses, too. `superseded`: another process has taken
+    the worker's name, or it was declared lost; it gets no more grants. `useless`: every run
+    template of its pool needs something that the worker lacks.
     """
 
     now: AwareDatetime
@@ -291,7 +292,7 @@ class RenewalAnswer(Message):
 
 
 class Ending(StrEnum):
-    """How a job's process came to its end."""
+    """How a job's process ended."""
 
     EXITED = "exited"  #: by itself; `exit_code` is the process's (128 + n for a signal n)
     TIMEOUT = "timeout"  #: the worker ended it after `timeout_seconds`
@@ -301,11 +302,10 @@ class Ending(StrEnum):
 
 
 class Report(Message):
-    """What became of a job. Sent until accepted; the same report twice is accepted once.
+    """The outcome of a job. Sent until accepted; a repeated report has no further effect.
 
     `produced` is for people: path of a file the job left -> plain values of the JSON object in it.
-    `worker_unable`, with LOST: nothing of the job began, because the worker can't start any just
-    now.
+    `worker_unable`, with LOST: the job did not start, because the worker can't start any just now.
     """
 
     claim_id: UUID
@@ -323,7 +323,7 @@ class Report(Message):
 
 
 class ReportAnswer(Message):
-    """`recorded` is False where the job had already ended otherwise: nothing changed."""
+    """`recorded` is False if the job had already ended otherwise: nothing changed."""
 
     model_config = ConfigDict(populate_by_name=True)
 
@@ -332,12 +332,12 @@ class ReportAnswer(Message):
 
 
 class WorkerHello(Message):
-    """A worker starts. `instance` differs for each start; `host` names the machine.
+    """The first message of a worker. `instance` differs for each start; `host` names the machine.
 
-    `same_place` says that the worker holds the lock of its work directory, so a predecessor of
-    its name on this host is gone. `run_as` are the operating-system users of its native jobs, by
-    the id of the company; `""` is for the others. `limit` is how many jobs it runs at once; None:
-    any number, or unknown.
+    `same_place` says that the worker holds the lock of its work directory, so a predecessor of its
+    name on this host is gone. `run_as` are the operating-system users of its native jobs, by the id
+    of the company; `""` is for the others. `limit` is the maximum of concurrent jobs; None: any
+    number, or unknown.
     """
 
     worker: WorkerName
@@ -350,7 +350,7 @@ class WorkerHello(Message):
 
 
 class LeftoverJob(Message):
-    """A job the ledger holds for running on this worker name."""
+    """A job that, by the ledger, runs on a worker of this name."""
 
     job_id: int
     claim_id: UUID
@@ -359,7 +359,7 @@ class LeftoverJob(Message):
 
 
 class WorkerWelcome(Message):
-    """`left_over` are the jobs of the predecessor: confirm that they are gone, or report them.
+    """`left_over` are the predecessor's jobs: confirm that they are gone, or report them.
 
     `now` is the ledger's time.
     """
@@ -379,4 +379,4 @@ class ApplicationDocument(Message):
 
 
 TEMPORARY = "tmp"
-"""The folder inside a job's directory that TMPDIR names."""
+"""The folder inside a job's directory that TMPDIR points to."""

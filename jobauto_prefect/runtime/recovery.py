@@ -1,4 +1,4 @@
-"""Recovery at start: a predecessor's jobs are ended and reported before new ones."""
+"""Recovery at start: ends and reports a predecessor's jobs before any new ones."""
 
 import logging
 from collections.abc import Iterable, Mapping
@@ -25,14 +25,13 @@ async def recover(
     *,
     stop_seconds: float,
 ) -> list[int]:
-    """End what is left of a predecessor's jobs and tell all outcomes it could not tell.
+    """End what is left of a predecessor's jobs and report all outcomes it could not report.
 
-    Jobs that were not in this workspace are nobody's here and are left to their leases, and those
-    of an executor that can't be asked to the next start. Returns the ids of the jobs that are
-    settled.
+    Jobs that were not in this workspace are left to their leases, and those of an unreachable
+    executor to the next start. Returns the ids of the settled jobs.
 
     Raises:
-        Unauthorized, Forbidden: the token is not good for them.
+        Unauthorized, Forbidden: the token is not valid for them.
     """
     records = {record.job_id: record for record in workspace.records()}
     for left in left_over:
@@ -50,7 +49,7 @@ async def recover(
     ended = await _end_all(executors, records.values(), stop_seconds)
     for record in ended:
         report = record.report or _lost(record, worker, client.clock)
-        # The ledger ignores lines that the predecessor has sent already.
+        # The ledger ignores lines that the predecessor already sent.
         try:
             for lines in in_batches(record.unsent):
                 await retry_until_available(client.output, record.job_id, record.claim_id, lines)
@@ -66,7 +65,7 @@ async def recover(
 async def _end_all(
     executors: Mapping[str, Executor], records: Iterable[JobRecord], stop_seconds: float
 ) -> list[JobRecord]:
-    """Terminate the jobs of these records; return those that are gone."""
+    """Terminate the jobs of these records; return those that have ended."""
     ended: list[JobRecord] = []
     by_executor: dict[str, list[JobRecord]] = {}
     for record in records:
@@ -80,12 +79,14 @@ async def _end_all(
 async def _end(executor: Executor | None, records: list[JobRecord], stop_seconds: float) -> bool:
     ids = ", ".join(str(record.job_id) for record in records)
     if executor is None:
-        logger.warning("jobs %s were of executor %s, which is gone", ids, records[0].executor)
+        logger.warning(
+            "jobs %s ran with executor %s, which no longer exists", ids, records[0].executor
+        )
         return False
     try:
         await executor.terminate_leftovers(records, stop_seconds)
     except StartFailed as error:
-        logger.warning("whether jobs %s still run is unknown: %s", ids, error)
+        logger.warning("can't tell whether jobs %s are still running: %s", ids, error)
         return False
     return True
 

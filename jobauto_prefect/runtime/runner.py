@@ -21,17 +21,17 @@ from jobauto_prefect.runtime.protocol import Ending, Launch, Renewal, Report
 
 logger = logging.getLogger(__name__)
 RENEWALS_PER_LEASE = 3
-LAST_REPORT_SECONDS = 5.0  # for telling outcomes when the worker shuts down
+LAST_REPORT_SECONDS = 5.0  # for reporting outcomes when the worker shuts down
 SHUTDOWN = "shutdown"
 TRACEPARENT = "TRACEPARENT"
-SUPERSEDED = "another worker has this one's name now, or it was declared lost"
+SUPERSEDED = "another worker has taken this one's name, or this one was declared lost"
 
 
 class HeldJobs:
-    """The claims and jobs of one start of a worker.
+    """The claims and jobs of one worker process.
 
-    A job is held from its grant until its report is accepted. Whatever the facade granted is
-    named by each renewal, first by its claim, then by its job: what is not named has no process.
+    A job is held from its grant until its report is accepted. Each renewal lists everything the
+    facade granted, first as claim, then as job: what is not listed has no process.
     """
 
     def __init__(self, worker: str, instance: UUID) -> None:
@@ -45,7 +45,7 @@ class HeldJobs:
 
     @contextlib.contextmanager
     def claiming(self, claim_id: UUID) -> Iterator[None]:
-        """Hold a claim while it waits for its answer; call `hold` for a granted job within."""
+        """Hold a claim while it waits for an answer; call `hold` for a granted job within."""
         self._claims.add(claim_id)
         try:
             yield
@@ -53,11 +53,11 @@ class HeldJobs:
             self._claims.discard(claim_id)
 
     def hold(self, launch: Launch) -> None:
-        """Hold a job that was granted."""
+        """Hold a granted job."""
         self._jobs[launch.job_id] = launch.claim_id
 
     def release(self, job_id: int) -> None:
-        """Release a job that has ended and was reported."""
+        """Release a job that has ended and has been reported."""
         self._jobs.pop(job_id, None)
         self._stops.pop(job_id, None)
 
@@ -101,12 +101,12 @@ class HeldJobs:
         )
 
     def answered(self, renewal: Renewal) -> None:
-        """Note that a renewal was answered."""
+        """Note that a renewal has been answered."""
         self._answered = max(self._answered, renewal.number)
 
 
 class Runner:
-    """Runs the jobs of a worker; leaving its context closes executors and ends what runs."""
+    """Runs the jobs of a worker; leaving its context closes executors and ends running jobs."""
 
     def __init__(
         self,
@@ -152,7 +152,7 @@ class Runner:
 
     @property
     def jobs(self) -> frozenset[int]:
-        """The ids of the jobs that are not settled."""
+        """The ids of the unsettled jobs."""
         return frozenset(self._jobs)
 
     async def run(
@@ -163,8 +163,8 @@ class Runner:
     ) -> Outcome:
         """Run a claimed job until the ledger has its outcome.
 
-        `on_lines` gets its output in batches as it comes, and must not take long. `confirm` is
-        asked right before the process is to start.
+        `on_lines` gets its output in batches as it arrives, and must not block. `confirm` is called
+        right before the process starts.
         """
         self._held.hold(launch)
         try:
@@ -207,7 +207,7 @@ class Runner:
                 self._idle.set()
 
     def stop(self, job_id: int, message: str) -> bool:
-        """Cancel a job; False where it does not run here: one that is to begin here does not."""
+        """Cancel a job; return False if it is not running here. A claimed one will not start."""
         job = self._jobs.get(job_id)
         if job is not None:
             job.stop(message)
@@ -216,9 +216,9 @@ class Runner:
         return job is not None
 
     async def drain(self, grace_seconds: float) -> None:
-        """Wait for the jobs within the grace period and end the others as lost.
+        """Wait for the jobs for the grace period and end the others as lost.
 
-        An outcome the facade does not take soon stays on disk for the next worker of this name.
+        An outcome the facade does not accept soon stays on disk for the next worker of this name.
         """
         if await self._wait_until_idle(grace_seconds):
             return
@@ -230,7 +230,7 @@ class Runner:
             await self._wait_until_idle(1)
 
     def hurry(self, grace_seconds: float) -> None:
-        """Shorten the grace period of a drain that is under way."""
+        """Shorten the grace period of a running drain."""
         if self._grace is not None:
             when = asyncio.get_running_loop().time() + grace_seconds
             self._grace.reschedule(min(when, self._grace.when() or when))
@@ -269,7 +269,7 @@ class Runner:
         return Outcome(report, answer)
 
     async def _renew_for_ever(self) -> None:
-        """Renew for all jobs; without jobs it is still the worker's sign of life."""
+        """Renew the leases of all jobs; without jobs it is still the worker's sign of life."""
         pause = self._lease_seconds / RENEWALS_PER_LEASE
         while True:
             try:
@@ -307,7 +307,7 @@ class Runner:
 
 @contextlib.contextmanager
 def _span_of(launch: Launch) -> Iterator[Launch]:
-    """Trace the job's process as a span; yield the launch by which the process goes on with it."""
+    """Trace the job's process as a span; yield the launch that passes the trace on to it."""
     given = launch.environment.get(TRACEPARENT)
     parent = valid_traceparent(given)
     attributes: tracing.Attributes = {
@@ -317,7 +317,7 @@ def _span_of(launch: Launch) -> Iterator[Launch]:
         "jobauto.company": launch.company,
     }
     with tracing.span("job", parent, attributes) as made:
-        if made is None or given != parent:  # the definition means something else by that name
+        if made is None or given != parent:  # the definition uses that name for something else
             yield launch
         else:
             environment = {

@@ -1,4 +1,4 @@
-"""Who a worker is, where it works, and what its executors need to know."""
+"""A worker's identity, its directory, and what its executors need to know."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -12,10 +12,11 @@ from jobauto_prefect.settings import Settings, host_name
 class KubernetesConfig:
     """How a worker's Kubernetes jobs run.
 
-    `namespace` is for jobs whose application names none, None: that of the cluster's
-    configuration; `context` is one of KUBECONFIG, None: the current one. A job that does not run
-    after `pending_seconds` is given up. `copy_image` has `sh` and `tar`; files are copied out of a
-    pod with it. Relative paths of charts and values files are below `helm_directory`.
+    `namespace` is for jobs whose application names none, None: the one in the cluster's
+    configuration; `context` is a context of KUBECONFIG, None: the current one. A job that is not
+    running after `pending_seconds` is given up. `copy_image` must have `sh` and `tar`; it is used
+    to copy files out of a pod. Relative paths of charts and values files are below
+    `helm_directory`.
     """
 
     namespace: str | None = None
@@ -27,13 +28,13 @@ class KubernetesConfig:
 
 @dataclass(frozen=True, slots=True)
 class WorkerConfig:
-    """Who a worker is and where it works.
+    """A worker's identity and settings.
 
     `directory` holds the directories of all workers of this machine. `stop_seconds` pass between
-    TERM and KILL. `run_as` names the users native jobs run as: `USER` for the jobs of companies
-    that have none of their own, `ID=USER` for those of one; without any it is this
-    process's own user. `docker_url` and `podman_url` are the engines'; None: where their own
-    clients look. `limit` is how many jobs it runs at once; None: unknown.
+    TERM and KILL. `run_as` names the users of native jobs: `USER` for companies without an entry,
+    `ID=USER` for one company; without any it is this process's own user. `docker_url` and
+    `podman_url` are the engines' addresses; None: their clients' defaults. `limit` is the maximum
+    of concurrent jobs; None: unknown.
     """
 
     url: str
@@ -61,7 +62,7 @@ def load_worker_config(
     """Build a worker's configuration from the settings; `run_as` overrides theirs.
 
     Raises:
-        NotReady: there is no token.
+        NotReady: no token is set.
     """
     if run_as:
         settings = settings.model_copy(update={"run_as": tuple(run_as)})
@@ -91,11 +92,11 @@ def require_worker_token(settings: Settings, pool: str) -> str:
     """Return the token of a worker.
 
     Raises:
-        NotReady: there is none.
+        NotReady: no token is set.
     """
     if settings.worker_token is None:
         raise NotReady(
-            "this worker has no token: set JOBAUTO_WORKER_TOKEN to one made by"
+            "this worker has no token: set JOBAUTO_WORKER_TOKEN to one created by"
             f" jobauto token issue --worker --pool {pool}"
         )
     return settings.worker_token.get_secret_value()

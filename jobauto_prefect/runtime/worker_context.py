@@ -1,4 +1,4 @@
-"""Everything a worker needs to run jobs, put together."""
+"""Sets up everything a worker needs to run jobs."""
 
 import asyncio
 import contextlib
@@ -31,7 +31,7 @@ from jobauto_prefect.runtime.workspace import WorkerWorkspace
 
 @dataclass(frozen=True, slots=True)
 class WorkerContext:
-    """What a worker has while it works. `work_directory` goes into its claims."""
+    """What a worker has while it runs. `work_directory` is sent with its claims."""
 
     client: FacadeClient
     runner: Runner
@@ -43,14 +43,13 @@ class WorkerContext:
 
 @contextlib.asynccontextmanager
 async def open_worker(plan: WorkerConfig) -> AsyncIterator[WorkerContext]:
-    """Greet the facade, settle what a predecessor left, and be ready to run jobs.
+    """Register at the facade, settle what a predecessor left, and get ready to run jobs.
 
-    Waits for a facade that is away. Jobs that still run when the context is left are ended:
-    drain the runner before.
+    Waits for an unavailable facade. Leaving the context ends running jobs: drain the runner first.
 
     Raises:
         Conflict: a living worker has this name.
-        Unauthorized, Forbidden: the token is not good, or not for this pool.
+        Unauthorized, Forbidden: the token is invalid, or not for this pool.
         InvalidInput, NotReady: jobs can't run as `run_as`.
     """
     protect_process()
@@ -58,7 +57,7 @@ async def open_worker(plan: WorkerConfig) -> AsyncIterator[WorkerContext]:
         workspace = WorkerWorkspace.open(plan.directory, plan.worker, shared=bool(plan.run_as))
         stack.callback(workspace.close)
         users = parse_users(plan.run_as, workspace.path)
-        await asyncio.to_thread(certificates.verification, plan.url)  # the client has it at once
+        await asyncio.to_thread(certificates.verification, plan.url)  # loads it for the client
         client = await stack.enter_async_context(FacadeClient(plan.url, plan.token))
         held = HeldJobs(plan.worker, uuid4())
         hello = WorkerHello(
@@ -93,8 +92,8 @@ async def open_worker(plan: WorkerConfig) -> AsyncIterator[WorkerContext]:
             stop_seconds=plan.stop_seconds,
         )
         stack.push_async_callback(watchdogs.close)
-        # Now, and not with the first job: an upgrade may replace its files meanwhile. Where it
-        # can't start, the first job says so.
+        # Start it now, not with the first job, because an upgrade may replace its files meanwhile.
+        # If it can't start, the first job reports that.
         with contextlib.suppress(OSError):
             await watchdogs.get()
         fitness = Fitness(
@@ -118,10 +117,10 @@ async def open_worker(plan: WorkerConfig) -> AsyncIterator[WorkerContext]:
 
 
 def protect_process(drop: Iterable[str] = ("JOBAUTO_WORKER_TOKEN",)) -> None:
-    """Drop variables, close this process's memory and first environment to its user's others.
+    """Drop variables; hide this process's memory and initial environment from its user's others.
 
-    Call it as soon as the settings are read, before any job starts. Descendants that lose their
-    parent become this process's children, so that it can end them when its watchdog dies.
+    Call it as soon as the settings are read, before any job starts. Orphaned descendants become
+    this process's children, so that it can end them when its watchdog dies.
     """
     for name in drop:
         os.environ.pop(name, None)

@@ -1,7 +1,7 @@
 """The directory of one worker: its jobs' directories, and a record of each job.
 
-The records let a worker that starts again end what is left of its predecessor's jobs, and tell
-the outcomes its predecessor could not tell.
+With the records a restarted worker ends what is left of its predecessor's jobs, and reports the
+outcomes its predecessor could not report.
 """
 
 import asyncio
@@ -35,12 +35,11 @@ LOCK = "lock"
 
 
 class JobRecord(BaseModel):
-    """What is known of one job on disk; no secret is in it.
+    """The record of one job on disk; it contains no secrets.
 
-    `pid` and `started` (clock ticks since boot) are its leader's, None before the start.
-    `report` is there once the job has ended, `unsent` are the lines of its output that the ledger
-    may not have then. `executor` is the one that ran it, `namespace` where
-    it ran in a cluster.
+    `pid` and `started` (clock ticks since boot) are its leader's, None before the start. `report`
+    is set once the job has ended; `unsent` are the output lines that the ledger may not have then.
+    `executor` is the one that ran it, `namespace` its place in a cluster.
     """
 
     job_id: int
@@ -70,9 +69,8 @@ class WorkerWorkspace:
         `shared` lets other users pass through it to their own jobs' directories.
 
         Raises:
-            Conflict: a living worker of this name has it.
-            NotReady: the path of `base` has characters with a meaning to shells, or it can't be
-                made.
+            Conflict: a live worker of this name has it.
+            NotReady: the path of `base` has characters special to shells, or can't be created.
         """
         path = (base / _folder_name(worker)).absolute()
         if UNPLAIN.search(str(path)):
@@ -83,29 +81,29 @@ class WorkerWorkspace:
         try:
             make_folder(path.parent, PASSABLE if shared else PRIVATE)
             while (lock := _locked(path)) is None:
-                pass  # its last user removed it in the meantime
+                pass  # its last user removed it meanwhile
             if lock < 0:
-                message = f"a worker named {worker} works in {path} already; choose another --name"
+                message = f"a worker named {worker} already works in {path}; choose another --name"
                 raise Conflict(message)
             path.chmod(PASSABLE if shared else PRIVATE)
             (path / RECORDS).mkdir(exist_ok=True, mode=PRIVATE)
         except OSError as error:
             raise NotReady(
-                f"{path} can't be made for jobs ({error.strerror}); make room, or set"
+                f"{path} can't be created for jobs ({error.strerror}); make room, or set"
                 " JOBAUTO_WORKER_DIRECTORY to another place"
             ) from None
         return cls(path, lock)
 
     @staticmethod
     def is_held(base: Path, worker: str) -> bool:
-        """Whether a living worker of this name has its directory below `base`."""
+        """Whether a live worker of this name has its directory below `base`."""
         try:
             with (base / _folder_name(worker) / LOCK).open() as file:
                 fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
         except BlockingIOError:
             return True
         except OSError:
-            pass  # nobody has been there, or its worker will say why it can't be used
+            pass  # it is unused, or its worker will report why it can't be used
         return False
 
     def close(self) -> None:
@@ -118,19 +116,17 @@ class WorkerWorkspace:
         os.close(self._lock)
 
     def make(self, record: JobRecord, *, owner: tuple[int, int] | None, folder: str) -> None:
-        """Create a job's record and empty directory, with one folder in it.
+        """Create a job's record and its directory, which contains only `folder`.
 
         `owner` are uid and gid; None means this process's own.
 
         Raises:
             StartFailed: the directory is not one of this workspace.
-            WorkerUnable: it can't be made.
+            WorkerUnable: it can't be created.
         """
         directory = Path(record.directory)
         if directory.parent != self.path or directory.name == RECORDS:
-            raise StartFailed(
-                f"{directory} is no directory for a job in {self.path}", NOT_EXECUTABLE
-            )
+            raise StartFailed(f"{directory} is not a job directory in {self.path}", NOT_EXECUTABLE)
         try:
             self.write(record)
             shutil.rmtree(directory, ignore_errors=True)
@@ -139,22 +135,22 @@ class WorkerWorkspace:
                 if owner is not None:
                     os.chown(path, *owner)
         except OSError as error:
-            message = f"no directory for a job can be made in {self.path}: {error.strerror}"
+            message = f"can't create a job directory in {self.path}: {error.strerror}"
             raise WorkerUnable(message, "disk") from None
 
     def record_path(self, job_id: int) -> Path:
-        """Return where a job's record is."""
+        """Return the path of a job's record."""
         return self.path / RECORDS / f"{job_id}.json"
 
     def write(self, record: JobRecord) -> None:
-        """Replace a job's record at once."""
+        """Replace a job's record atomically."""
         path = self.record_path(record.job_id)
         fresh = path.with_suffix(".new")
         fresh.write_text(record.model_dump_json())
         fresh.replace(path)
 
     def records(self) -> Iterator[JobRecord]:
-        """Return the records of jobs that were not settled; unreadable ones are skipped."""
+        """Return the records of unsettled jobs; skip unreadable ones."""
         for path in sorted((self.path / RECORDS).glob("*.json")):
             with contextlib.suppress(OSError, ValidationError):
                 yield JobRecord.model_validate_json(path.read_text())
@@ -168,7 +164,7 @@ class WorkerWorkspace:
 
 
 def _folder_name(worker: str) -> str:
-    """Return the worker's name; where it is not plain it ends in a digest, to be no other's."""
+    """Return the worker's name; if it has special characters, a digest keeps it unique."""
     plain = UNPLAIN.sub("-", worker.replace("/", " "))
     if plain == worker and not worker.startswith("."):
         return worker
@@ -195,7 +191,7 @@ def _locked(path: Path) -> int | None:
 
 
 class JobWorkspace:
-    """A job's directory and record; nothing is there before `make`.
+    """A job's directory and record; `make` creates them.
 
     `owner` is whose the files are; None: this process's user.
     """
@@ -214,10 +210,10 @@ class JobWorkspace:
         )
 
     def make(self, owner: Owner | None, namespace: str | None = None) -> None:
-        """Create the record and the directory; `namespace` is where it runs in a cluster.
+        """Create the record and the directory; `namespace` is its place in a cluster.
 
         Raises:
-            StartFailed: they can't be made.
+            StartFailed: they can't be created.
         """
         self._owner, self._record.namespace = owner, namespace
         self._workspace.make(self._record, owner=owner, folder=TEMPORARY)
@@ -234,7 +230,7 @@ class JobWorkspace:
 
     @property
     def pid(self) -> int | None:
-        """The number of the job's leading process here; None: there is none."""
+        """The pid of the job's leading process here, or None."""
         return self._record.pid
 
     def note_start(self, moment: datetime, pid: int | None = None) -> None:
@@ -246,7 +242,7 @@ class JobWorkspace:
         self._write()
 
     def keep(self, report: Report, unsent: list[OutputLines]) -> None:
-        """Record the outcome, and the output that is still to be sent."""
+        """Record the outcome, and the output still to be sent."""
         self._record.report, self._record.unsent = report, unsent
         self._write()
 

@@ -1,1 +1,1 @@
-"""The executors Native, Docker, Podman and Kubernetes, and those of other packages."""
+"""The executors Native, Docker, Podman and Kubernetes, and those from other packages."""

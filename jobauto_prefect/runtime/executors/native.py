@@ -1,4 +1,4 @@
-"""The Native executor: a job is a process of this machine, in a directory of its own."""
+"""The Native executor: a job is a process on this machine, in a directory of its own."""
 
 import asyncio
 import os
@@ -17,7 +17,7 @@ from jobauto_prefect.runtime.watchdog.jobs import MARKER
 from jobauto_prefect.runtime.workspace import JobRecord, JobWorkspace
 
 INHERITED = ("PATH", "HOME", "LANG", "TZ")
-"""All that a job gets of its worker's own environment."""
+"""The only variables that a job inherits from its worker's environment."""
 
 
 class NativeExecutor:
@@ -31,7 +31,7 @@ class NativeExecutor:
         self._inherited = {name: os.environ[name] for name in INHERITED if name in os.environ}
 
     def execution(self, launch: Launch) -> "NativeExecution":
-        """Create an execution that has not started."""
+        """Create an execution, not yet started."""
         return NativeExecution(self, launch)
 
     def environment(self, launch: Launch, user: User | None) -> dict[str, str]:
@@ -40,14 +40,14 @@ class NativeExecutor:
         return {"PATH": os.defpath, **self._inherited, **own, **launch.environment}
 
     async def terminate_leftovers(self, records: Sequence[JobRecord], stop_seconds: float) -> None:
-        """Send TERM to all their processes, and KILL after so many seconds."""
+        """Send TERM to all processes of these jobs, and KILL after `seconds`."""
         await terminate_all([_fingerprint(record) for record in records], stop_seconds)
 
     async def check(self) -> None:
-        """Check nothing: `Fitness` checks what every job needs."""
+        """Do nothing: `Fitness` checks what every job needs."""
 
     async def close(self) -> None:
-        """Close nothing: no connection is held."""
+        """Do nothing: no connection is held."""
 
 
 def _fingerprint(record: JobRecord) -> ProcessFingerprint:
@@ -86,7 +86,7 @@ class NativeExecution:
             self._watchdog = await self._executor.watchdogs.get()
             async with self._pipes.writers() as (stdout, stderr):
                 self._group = await self._watchdog.spawn(self._start_message(), stdout, stderr)
-        except OSError as error:  # no more descriptors, processes or memory
+        except OSError as error:  # out of descriptors, processes or memory
             message = f"no process can be started: {error.strerror}"
             raise WorkerUnable(message, "processes") from None
         self._workspace.note_start(self._executor.clock(), await self._group.started)
@@ -124,7 +124,7 @@ class NativeExecution:
         return await asyncio.shield(self._group.ended)
 
     async def stop(self, seconds: float) -> None:
-        """Send TERM to everything of the job, and KILL after so many seconds."""
+        """Send TERM to all processes of the job, and KILL after `seconds`."""
         if self._watchdog is not None:
             await self._watchdog.stop(self._launch.job_id, seconds)
 

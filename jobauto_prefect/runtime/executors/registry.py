@@ -1,7 +1,7 @@
-"""Which executors there are: ours, and those that other packages add.
+"""All executors: ours, and those added by other packages.
 
-A package adds one by an entry point of the group `jobauto.executors`: its name is the executor's,
-and it names an `ExecutorKind`.
+A package adds one with an entry point of the group `jobauto.executors`, which has the executor's
+name and refers to an `ExecutorKind`.
 """
 
 import functools
@@ -28,17 +28,17 @@ logger = logging.getLogger(__name__)
 GROUP = "jobauto.executors"
 
 NO_NETWORK = ("network", "none")
-"""The value of a setting of administrators that takes something away: anybody may choose it."""
+"""The value of an administrator's setting that only restricts: anybody may choose it."""
 
 
 @dataclass(frozen=True, slots=True)
 class ExecutorKind:
     """An executor that run templates can name.
 
-    `open` makes it for a worker, and neither connects nor imports much: most workers never run a
-    job with it. `settings` are the fields it takes of a template's executor settings.
-    `needs_image`: it runs only applications with an `ociimage`. `isolates`: what it runs sees
-    neither the worker's machine nor other jobs.
+    `open` creates it for a worker, and neither connects nor imports much, because most workers
+    never use it. `settings` are the fields it accepts in a template's executor settings.
+    `needs_image`: it only runs applications with an `ociimage`. `isolates`: its jobs see neither
+    the worker's machine nor other jobs.
     """
 
     open: Callable[[ExecutorContext], Executor]
@@ -75,7 +75,7 @@ BUILT_IN: Mapping[str, ExecutorKind] = {
 
 @functools.cache
 def executor_kinds() -> Mapping[str, ExecutorKind]:
-    """Return all executors by name. One that can't be loaded is left out, and the log says why."""
+    """Return all executors by name; skip and log those that can't be loaded."""
     return {**_load_plugins(), **BUILT_IN}
 
 
@@ -84,7 +84,7 @@ def _load_plugins() -> dict[str, ExecutorKind]:
     for entry in entry_points(group=GROUP):
         try:
             kind = entry.load()
-        except Exception:  # it is somebody else's code
+        except Exception:  # it is another package's code
             logger.warning(
                 "executor %s can't be loaded (%s)", entry.name, entry.value, exc_info=True
             )
@@ -92,7 +92,7 @@ def _load_plugins() -> dict[str, ExecutorKind]:
         if isinstance(kind, ExecutorKind):
             kinds[entry.name] = kind
         else:
-            logger.warning("executor %s is no ExecutorKind (%s)", entry.name, entry.value)
+            logger.warning("executor %s is not an ExecutorKind (%s)", entry.name, entry.value)
     return kinds
 
 
@@ -108,7 +108,7 @@ def isolates(name: str) -> bool:
 
 
 def reserved_settings(settings: Mapping[str, Any], executor: str | None = None) -> dict[str, Any]:
-    """Return the settings that only administrators choose; None: of any executor."""
+    """Return the settings that only administrators may choose; None: of any executor."""
     models = [kind.settings for name, kind in executor_kinds().items() if executor in (None, name)]
     reserved = {name for model in models for name in model.model_fields.keys() - model.anyones}
     return {
@@ -121,10 +121,10 @@ def reserved_settings(settings: Mapping[str, Any], executor: str | None = None) 
 def executor_faults(
     name: str, settings: Mapping[str, Any], image: str | None, pointer: str = "/executor"
 ) -> list[Fault]:
-    """Return why a run template can't have this executor with these settings; none where it can.
+    """Return why a run template can't have this executor with these settings, if so.
 
-    `image` is its application's `ociimage`, `pointer` where the name is. Settings may be there
-    for several executors, so that the name alone has to be changed: each takes its own.
+    `image` is its application's `ociimage`, `pointer` is where the name is. Settings of several
+    executors may be given, so that changing the name is enough: each takes its own.
     """
     kinds = executor_kinds()
     faults = setting_faults(settings) if settings else [*_faults_without_settings()]
@@ -138,7 +138,7 @@ def executor_faults(
 
 
 def settings_schema() -> dict[str, Any]:
-    """Return the JSON Schema of executor settings, of our own executors."""
+    """Return the JSON Schema of the settings of our own executors."""
     properties: dict[str, Any] = {}
     for kind in BUILT_IN.values():
         properties |= kind.settings.model_json_schema().get("properties", {})
@@ -171,7 +171,7 @@ def _faults_without_settings() -> tuple[Fault, ...]:
 
 
 def setting_faults(settings: Mapping[str, Any]) -> list[Fault]:
-    """Return what is wrong with executor settings, whichever executor they are for."""
+    """Return the errors of executor settings, for any executor."""
     models = [kind.settings for kind in executor_kinds().values()]
     names = {name for model in models for name in model.model_fields}
     faults = {

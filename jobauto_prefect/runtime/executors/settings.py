@@ -1,4 +1,4 @@
-"""What a run template can set for the executor of its jobs (its `executor_settings`)."""
+"""What a run template can set for the executor of its jobs (`executor_settings`)."""
 
 from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, Literal, TypeVar
@@ -7,11 +7,11 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints, field_vali
 
 
 class ExecutorSettings(BaseModel):
-    """Base of the settings of an executor; this one takes none.
+    """Base of the settings of an executor, without fields.
 
     Values have the types of the published schema: `"yes"` and 1 are not true. `anyones` are the
-    settings for whoever configures a run template; the others, which reach other jobs, networks,
-    accounts or the machine, are for administrators.
+    settings that anyone who configures a run template may use; the others, which affect other jobs,
+    networks, accounts or the machine, are for administrators.
     """
 
     anyones: ClassVar[frozenset[str]] = frozenset()
@@ -23,10 +23,10 @@ Model = TypeVar("Model", bound=ExecutorSettings)
 
 
 def settings_for(model: type[Model], settings: Mapping[str, Any]) -> Model:
-    """Return the settings that one executor takes; the others are for others.
+    """Return the settings of one executor; the others belong to other executors.
 
     Raises:
-        ValidationError: their values are wrong.
+        ValidationError: their values are invalid.
     """
     taken = {name: value for name, value in settings.items() if name in model.model_fields}
     return model.model_validate(taken)
@@ -67,7 +67,7 @@ ObjectName = Annotated[
 
 
 class ImageSettings(ExecutorSettings):
-    """What every executor takes that runs images."""
+    """Settings of every executor that runs images."""
 
     anyones = frozenset({"memory", "cpu", "pull", "read_only"})
 
@@ -89,7 +89,7 @@ class ImageSettings(ExecutorSettings):
 
 
 class ContainerSettings(ImageSettings):
-    """What Docker and Podman take."""
+    """Settings of Docker and Podman."""
 
     anyones = ImageSettings.anyones | {"init"}
 
@@ -115,7 +115,7 @@ class ContainerSettings(ImageSettings):
 
 
 class KubernetesSettings(ImageSettings):
-    """What Kubernetes takes."""
+    """Settings of Kubernetes."""
 
     anyones = ImageSettings.anyones | {"memory_request", "cpu_request"}
 

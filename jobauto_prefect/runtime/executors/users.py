@@ -1,4 +1,4 @@
-"""Whom native jobs run as."""
+"""The operating-system users of native jobs."""
 
 import os
 import pwd
@@ -18,19 +18,19 @@ ID = re.compile("[1-9][0-9]{0,8}")
 
 @dataclass(frozen=True, slots=True)
 class Users:
-    """`companies` maps ids of companies to users; `default` is for the others.
+    """`companies` maps company ids to users; `default` is for other companies.
 
-    Without any the jobs run as this process's own user.
+    Without either, jobs run as this process's own user.
     """
 
     default: User | None = None
     companies: Mapping[int, User] = field(default_factory=dict)
 
     def user_of(self, launch: Launch) -> User | None:
-        """Return the user of a job, by its company; None means this process's own.
+        """Return the user of a job, by its company; None means this process's own user.
 
         Raises:
-            StartFailed: the other companies have users of their own, and this one has none.
+            StartFailed: other companies have users, but this one has none.
         """
         user = self.companies.get(launch.company_id, self.default)
         if user is None and self.companies:
@@ -43,12 +43,12 @@ class Users:
 
 
 def parse_users(names: Sequence[str], workspace: Path) -> Users:
-    """Return the users that `--run-as` names: `USER`, or `ID=USER` for the company of this id.
+    """Return the users given by `--run-as`: `USER`, or `ID=USER` for the company with this id.
 
     Raises:
-        InvalidInput: there is no such user, this process may not become one, or a company has
-            two or is not named by its id.
-        NotReady: a user has no way to the workspace.
+        InvalidInput: a user does not exist, this process may not switch to it, or a company has two
+            users or is not named by its id.
+        NotReady: a user can't reach the workspace.
     """
     users = {
         company: find_user(login, workspace) for company, login in parse_user_names(names).items()
@@ -58,21 +58,23 @@ def parse_users(names: Sequence[str], workspace: Path) -> Users:
 
 
 def parse_user_names(names: Sequence[str]) -> dict[str, str]:
-    """Return id of a company -> user; `""` is for the companies without a user of their own.
+    """Return company id -> user; `""` is for companies without an entry.
 
     Raises:
-        InvalidInput: a company, or the others, have two; or it is not named by its id.
+        InvalidInput: a company, or the rest, has two users; or a company is not named by its id.
     """
     logins: dict[str, str] = {}
     for name in names:
         company, _, login = name.rpartition("=")
         if company and not ID.fullmatch(company):
             raise _bad_user(
-                f"--run-as {name}: say the id of the company, which is never given to another, not"
-                f" its slug: jobauto company show {company} has it"
+                f"--run-as {name}: give the company's id, which is never reused, not its slug;"
+                f" jobauto company show {company} shows it"
             )
         if company in logins:
-            raise _bad_user(f"--run-as {name}: there is a user for {company or 'these'} already")
+            raise _bad_user(
+                f"--run-as {name}: a user for {company or 'the others'} is already given"
+            )
         logins[company] = login
     return logins
 
@@ -81,8 +83,8 @@ def find_user(name: str, workspace: Path) -> User:
     """Return an operating-system user, with the supplementary groups.
 
     Raises:
-        InvalidInput: there is no such user, or this process may not become one.
-        NotReady: the user has no way to the workspace.
+        InvalidInput: the user does not exist, or this process may not switch to it.
+        NotReady: the user can't reach the workspace.
     """
     try:
         entry = pwd.getpwnam(name)
@@ -96,7 +98,7 @@ def find_user(name: str, workspace: Path) -> User:
         if not _may_pass(user, folder):
             raise NotReady(
                 f"jobs run as {name} can't reach {workspace}: {folder} is closed to them;"
-                " set JOBAUTO_WORKER_DIRECTORY to a place that is open"
+                " set JOBAUTO_WORKER_DIRECTORY to a directory they can reach"
             )
     return user
 

@@ -1,4 +1,4 @@
-"""A worker's claim, repeated until it is answered, and again if its launch grew old."""
+"""A worker's claim: repeated until it is answered, and again if its launch gets too old."""
 
 import asyncio
 from uuid import UUID
@@ -10,11 +10,11 @@ from jobauto_prefect.runtime.facade_client import FacadeClient
 from jobauto_prefect.runtime.protocol import Claim, ClaimAnswer, Launch
 
 FRESH_LEASES = 0.5
-"""A launch of this age, in leases, is asked for again before its process starts."""
+"""A launch older than this, in leases, is confirmed again before its process starts."""
 
 
 class LaunchClaim:
-    """One claim; prevents a frozen worker from starting what a successor runs by now."""
+    """One claim; prevents a frozen worker from starting a job that a successor already runs."""
 
     def __init__(self, client: FacadeClient, claim: Claim) -> None:
         self._client = client
@@ -28,9 +28,10 @@ class LaunchClaim:
         return self._claim.claim_id
 
     async def ask(self) -> ClaimAnswer:
-        """Return the facade's answer, waiting while it is away; a lost answer is asked for again.
+        """Return the facade's answer, waiting while it is away; repeat lost claims.
 
-        Of a run that said when it is due, and is not yet to be granted, it is asked again then.
+        If the claim said when the run is due and it is too early to grant it, repeat the claim
+        then.
 
         Raises:
             Conflict: leave the run untouched.
@@ -44,14 +45,14 @@ class LaunchClaim:
     async def wait_until_due(self) -> None:
         """Return when the process may start.
 
-        That is so long after the last answer as this said, by a clock that no one sets.
+        That is `wait_seconds` after the last answer, by a monotonic clock.
         """
         await asyncio.sleep(max(0.0, self._due_at - seconds_since_boot()))
         if self._claim.due is not None:
             self._client.clock.note_passed(self._claim.due)
 
     async def confirm(self, launch: Launch) -> None:
-        """Confirm that the launch is still this worker's, by an answer younger than half a lease.
+        """Make sure the launch is still this worker's, by an answer younger than half a lease.
 
         Raises:
             Conflict: the job has ended, was lost, or another attempt has taken its place.

@@ -1,9 +1,9 @@
 """The argument vector of a job: split first, substituted after, never a shell.
 
 `cmdparamsTemplate` is split into words as a POSIX shell would split it: white space separates,
-single quotes, double quotes and the backslash keep a word together and are then gone. Nothing
-else of a shell has a meaning. Then, in every word, `${NAME}` (or the older `{NAME}`) of a declared
-or injected name is replaced by its value. A word stays one argument whatever the value is.
+single quotes, double quotes and the backslash keep a word together and are removed. No other shell
+syntax has a meaning. Then, in every word, `${NAME}` (or the older `{NAME}`) of a declared or
+injected name is replaced by its value. A word stays one argument, whatever the value.
 """
 
 import re
@@ -21,7 +21,7 @@ Render = Callable[[Value], str]
 
 
 def split(template: str) -> list[str]:
-    """Split a command line template into words, placeholders still in them.
+    """Split a command line template into words that still contain placeholders.
 
     Raises:
         ValueError: a quote that is not closed, or a backslash at the end.
@@ -30,7 +30,7 @@ def split(template: str) -> list[str]:
 
 
 def substitute(text: str, environment: Environment, render: Render) -> str:
-    """Put `render(value)` in the place of each placeholder; all other braces are text."""
+    """Replace each placeholder by `render(value)`; all other braces are text."""
 
     def replacement(match: re.Match[str]) -> str:
         value = environment.placeholder(match[2])

@@ -30,14 +30,14 @@ class Source(StrEnum):
 
 
 EXPANDED = frozenset({Source.DEFINITION, Source.COMPANY, Source.TEMPLATE})
-"""Macros are expanded in values of these sources only: the others come from outside."""
+"""Macros are only expanded in values of these sources; the others come from outside."""
 
 
 @dataclass(frozen=True, slots=True)
 class Layer:
-    """The values of one source. Where a name is in both, the secret wins.
+    """The values of one source. If a name is in both, the secret wins.
 
-    `granted` are names it may give although the definition does not declare them.
+    `granted` are names it may set although the definition does not declare them.
     """
 
     values: Mapping[str, str] = field(default_factory=dict)
@@ -49,7 +49,7 @@ class Layer:
 class Value:
     """One variable of the environment.
 
-    `published` is True for a secret that only repeats what the definition says: it is masked in
+    `published` is True for a secret that only repeats the definition's default: it is masked in
     lists, but not searched for in output. `declared` says that the definition has this key.
     """
 
@@ -64,11 +64,11 @@ class Value:
 class Environment:
     """The resolved variables and what is wrong with them.
 
-    `declared` are all keys of the definition, with a value or without. `missing` are required
-    keys without a non-empty value, `left_out` the names that a credential, the template or the
-    job has values for and that it may not give (they are not in `values`), in alphabetical order;
-    a company has values for many applications. `invalid` are the names whose value no process
-    can be given.
+    `declared` are all keys of the definition, with or without a value. `missing` are required keys
+    without a non-empty value. `left_out` are the names, in alphabetical order, that a credential,
+    the template or the job sets but may not set (they are not in `values`); a company's are not
+    listed, as it has values for many applications. `invalid` are the names whose value can't be
+    passed to a process.
     """
 
     values: Mapping[str, Value]
@@ -84,7 +84,7 @@ class Environment:
         return tuple(sorted({value.text for value in secrets if value.text}))
 
     def has(self, name: str) -> bool:
-        """Whether a variable has a value that is not empty."""
+        """Whether a variable has a non-empty value."""
         return name in self.values and bool(self.values[name].text)
 
     def variables(self) -> dict[str, str]:
@@ -100,9 +100,9 @@ class Environment:
         }
 
     def placeholder(self, name: str) -> Value | None:
-        """Return the value a placeholder of this name stands for; None where it is no placeholder.
+        """Return the value of a placeholder of this name, or None if it is not a placeholder.
 
-        Only declared and injected names are: others could be made up by whoever starts a job.
+        Only declared and injected names are, because whoever starts a job could invent others.
         """
         value = self.values.get(name)
         if value is None:
@@ -176,9 +176,9 @@ def _defaults(definition: Definition) -> dict[str, Value]:
 
 
 def _default_text(variable: Variable) -> str:
-    """Return the default as written; a bool is `true` or `false` however it was written.
+    """Return the default as written; a bool becomes `true` or `false`.
 
-    `"False"` and `"0"` would be true to many programs, and forms have only the two words.
+    Many programs take `"False"` and `"0"` as true, and forms only offer these two words.
     """
     if variable.type is VariableType.BOOL:
         return to_text(default_value(variable))
@@ -202,7 +202,7 @@ def _layer_values(
 
 
 def _expand(values: Mapping[str, Value], definition: Definition) -> dict[str, Value]:
-    """Expand macros once: each takes the text as it was before any expansion."""
+    """Expand macros once, each with the text from before any expansion."""
     variables = {key: _no_values() for key in definition.environment} | dict(values)
     return {
         name: _expanded(value, variables) if value.source in EXPANDED else value

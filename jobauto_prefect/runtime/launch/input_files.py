@@ -1,7 +1,7 @@
-"""The files a job is given: written into its directory before it starts.
+"""A job's input files: written to its directory before it starts.
 
-The directory may belong to a user whose other jobs run meanwhile: every folder on the way is
-opened from the one above it and never through a link, so they can lead the worker nowhere else.
+The directory may belong to a user whose other jobs are running. So every folder on the path is
+opened from its parent and never through a link, and those jobs can't redirect the worker.
 """
 
 import contextlib
@@ -18,10 +18,10 @@ FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 NOTHING_WRITABLE = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO)
-"""A file of any name would meet these."""
+"""Errors that are not due to the file's name."""
 
 UNPLAIN = re.compile(r"[^\w./+@-]+")
-"""What unquoted paths in scripts would be taken apart by, or taken for something else."""
+"""Characters that would split or change an unquoted path in scripts."""
 
 Owner = tuple[int, int]
 """uid and gid."""
@@ -30,23 +30,23 @@ Owner = tuple[int, int]
 def input_path(key: str, artifact_path: str) -> str:
     """Return the path of a key's input file, relative to the job's directory.
 
-    It keeps its name, but for characters with a meaning to shells: scripts don't quote paths.
-    Nothing there is taken for an artifact of the job.
+    It keeps its name, except for characters special to shells, as scripts don't quote paths.
+    Nothing there counts as an artifact of the job.
     """
     name = UNPLAIN.sub("_", PurePosixPath(artifact_path).name)
     return f"{TEMPORARY}/inputs/{key}/{name if name not in ('', '..') else 'file'}"
 
 
 def write_file(directory: str, path: str, content: bytes, owner: Owner | None) -> None:
-    """Write a file at a path in a job's directory, for its owner alone.
+    """Write a file at a path in a job's directory, readable only by its owner.
 
     Raises:
-        StartFailed: it can't be written, or the path is none in the directory.
+        StartFailed: it can't be written, or the path is not in the directory.
         WorkerUnable: nothing can be written just now.
     """
     *folders, name = PurePosixPath(path).parts or ("",)
     if not name or path.startswith("/") or ".." in (*folders, name):
-        raise StartFailed(f"{path} is no path in a job's directory", NOT_EXECUTABLE)
+        raise StartFailed(f"{path} is not a path in a job's directory", NOT_EXECUTABLE)
     try:
         with contextlib.ExitStack() as stack:
             folder = _open(stack, directory, None)
@@ -66,7 +66,7 @@ def write_file(directory: str, path: str, content: bytes, owner: Owner | None) -
 
 
 def _make(folder: str, above: int) -> bool:
-    """Create a folder. Returns: False if it was there."""
+    """Create a folder; return False if it existed."""
     try:
         os.mkdir(folder, 0o700, dir_fd=above)
     except FileExistsError:

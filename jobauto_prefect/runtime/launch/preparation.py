@@ -1,4 +1,4 @@
-"""From a definition and its values to everything a process needs; pure."""
+"""From a definition and its values to everything a process needs. Pure."""
 
 import re
 from collections.abc import Collection, Iterator, Mapping
@@ -13,10 +13,10 @@ from jobauto_prefect.runtime.protocol import TEMPORARY, ArtifactPattern
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """What a `Launch` takes over, and what the ledger keeps for people.
+    """The parts of a `Launch`, and what the ledger stores for people.
 
-    `environment_shown` and `command_shown` have their secrets masked. `left_out` are the names
-    of values that the job is not given.
+    `environment_shown` and `command_shown` have their secrets masked. `left_out` are the names of
+    values that the job does not get.
     """
 
     argv: list[str] = field(repr=False)
@@ -56,13 +56,13 @@ def prepare(
 ) -> Prepared:
     """Resolve environment, command and artifacts of one job.
 
-    `values` are the ones to inject, see `injected`; `directory` is the job's own; `extra` are
-    names that jobs may be given beside those of the definition.
+    `values` are injected, see `injected_variables`; `directory` is the job's own; `extra` are names
+    that jobs may get in addition to the definition's.
 
     Raises:
-        InvalidInput: required values are missing, an input that `consumes` requires is, a value
-            can't be given to a process, or the command has unknown placeholders. Every error is
-            in it, no value is.
+        InvalidInput: required values or an input that `consumes` requires are missing, a value
+            can't be passed to a process, or the command has unknown placeholders. It lists every
+            error, but no values.
     """
     environment = resolve_environment(
         definition,
@@ -98,7 +98,7 @@ def _refuse_faults(definition: Definition, environment: Environment) -> None:
         *(_key_fault(name, "required", f"{name} has no value") for name in environment.missing),
         *_missing_inputs(definition, environment),
         *(
-            _key_fault(name, "value", f"{name} has a value no process can be given")
+            _key_fault(name, "value", f"{name} has a value that can't be passed to a process")
             for name in environment.invalid
         ),
         *command.faults(definition.executable, definition.command_template, environment),
@@ -129,7 +129,7 @@ def _key_fault(name: str, rule: str, message: str) -> Fault:
 
 
 def _output_patterns(definition: Definition) -> Iterator[ArtifactPattern]:
-    """Yield patterns of what is produced for others: it is kept, declared as artifact or not."""
+    """Yield patterns of files produced for others, which are kept even if they are no artifacts."""
     for name, entry in definition.produces.items():
         for pattern in entry.get("patterns") or ():
             yield ArtifactPattern(
@@ -138,7 +138,7 @@ def _output_patterns(definition: Definition) -> Iterator[ArtifactPattern]:
 
 
 def _pattern(artifact: ArtifactDeclaration, environment: Environment) -> ArtifactPattern:
-    """Return an artifact's pattern: a value is literal text inside a regular expression too."""
+    """Return an artifact's pattern; values are literal text, even inside a regular expression."""
     return ArtifactPattern(
         name=artifact.name,
         path=command.substitute(artifact.path, environment, lambda value: value.text),

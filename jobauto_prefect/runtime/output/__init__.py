@@ -1,1 +1,1 @@
-"""What a job leaves: its output, masked, and its artifacts."""
+"""What a job leaves: its masked output and its artifacts."""

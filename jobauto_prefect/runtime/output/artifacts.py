@@ -1,7 +1,7 @@
-"""The files a job leaves, taken from its own directory and from nowhere else.
+"""The files a job leaves, taken only from its own directory.
 
-Every folder on the way to a file is opened from the one above it and never through a link, so
-whatever a job puts there, even while it is looked at, leads nowhere else.
+Every folder on the path to a file is opened from its parent and never through a link, so nothing a
+job puts there, even while it is being read, can lead elsewhere.
 """
 
 import contextlib
@@ -19,13 +19,13 @@ from jobauto_prefect.runtime.protocol import TEMPORARY, ArtifactPattern
 from jobauto_prefect.wording import pluralize
 
 RESULT_NAME = "RESULT_FILE"
-MOST_FILES = 10_000  # that regular expressions are tried on
+MOST_FILES = 10_000  # that regular expressions are matched against
 MOST_ARTIFACTS = 1000
 DEEPEST = 32  # folders
-LONGEST_PATH = 1000  # bytes; a key of an index of PostgreSQL has some 2,700
+LONGEST_PATH = 1000  # bytes; a key of a PostgreSQL index can have some 2,700
 MOST_NAMED = 5  # of the files left out together
 FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC  # a FIFO must not hold us up
+FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC  # a FIFO must not block us
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,9 +41,9 @@ class Artifact:
 class Collector:
     """Finds and reads the artifacts of one job.
 
-    `owner` is the uid the job ran as: a file of anybody else came in by a hard link.
-    `limit_bytes` is for all artifacts together. `notices` says what was left out and why; it
-    fills while artifacts are taken.
+    `owner` is the uid the job ran as: another owner's file is a hard link from elsewhere.
+    `limit_bytes` is for all artifacts together. `notices` says what was left out and why; it grows
+    while artifacts are read.
     """
 
     def __init__(self, directory: str, owner: int, limit_bytes: int) -> None:
@@ -56,15 +56,15 @@ class Collector:
         self.notices: list[str] = []
 
     def known_as(self, directory: str) -> None:
-        """Note another path by which the job knew its directory."""
+        """Add another path by which the job knew its directory."""
         self._names.append(directory)
 
     def artifacts(
         self, result_file: str | None, patterns: Sequence[ArtifactPattern]
     ) -> Iterator[Artifact]:
-        """Yield RESULT_FILE first where no pattern names it, then in the order of the patterns.
+        """Yield RESULT_FILE first if no pattern names it, then files in the order of the patterns.
 
-        Each file comes once. Nothing is raised for what can't be read.
+        Each file is yielded once. Unreadable files raise nothing.
         """
         seen: dict[str, None] = {}
         for pattern in _with_result(result_file, patterns):
@@ -97,7 +97,7 @@ class Collector:
         if kind == stat.S_IFDIR:
             return sorted(self._below(path))
         if kind is not None:
-            self._leave_out(path, "is no regular file")
+            self._leave_out(path, "is not a regular file")
             return []
         try:
             return list(self._matcher.matching(pattern.pattern or pattern.path, self._all_files()))
@@ -106,7 +106,7 @@ class Collector:
             return []
 
     def _relative(self, path: str) -> str | None:
-        """Return the path relative to the directory; None if it leads out of it."""
+        """Return the path relative to the directory, or None if it leads out of it."""
         pure = PurePosixPath(path)
         if pure.is_absolute():
             above = next((name for name in self._names if pure.is_relative_to(name)), None)
@@ -116,7 +116,7 @@ class Collector:
         return None if ".." in pure.parts else str(pure)
 
     def _kind(self, path: str) -> int | None:
-        """Return the file type (`stat.S_IFMT`); None if there is no file."""
+        """Return the file type (`stat.S_IFMT`), or None if there is no file."""
         if path == ".":
             return stat.S_IFDIR
         try:
@@ -132,13 +132,13 @@ class Collector:
         return self._files
 
     def _below(self, top: str) -> Iterator[str]:
-        """Yield the regular files in a folder and its folders; temporary ones are no results."""
+        """Yield the regular files in a folder and its subfolders, without temporary ones."""
         count = 0
         waiting = [(top, 0)]
         while waiting:
             folder, depth = waiting.pop()
             if count >= MOST_FILES:
-                self._leave_out(folder, f"comes after {MOST_FILES} files, and was not looked into")
+                self._leave_out(folder, f"comes after {MOST_FILES} files, and was not searched")
                 return
             for path, is_folder in self._entries(folder):
                 if not is_folder:
@@ -152,7 +152,7 @@ class Collector:
                     self._leave_out(path, f"is more than {DEEPEST} folders deep")
 
     def _entries(self, folder: str) -> list[tuple[str, bool]]:
-        """Return regular files and folders in a folder, with their paths; True for a folder."""
+        """Return the regular files and folders in a folder by path; True means a folder."""
         prefix = "" if folder == "." else f"{folder}/"
         try:
             with self._folder(f"{prefix}.") as (descriptor, _), os.scandir(descriptor) as entries:
@@ -182,7 +182,7 @@ class Collector:
         except OSError as error:
             self._leave_out(path, f"can't be read ({error.strerror})")
             return None
-        if not reason and len(content) > self._left:  # it grew
+        if not reason and len(content) > self._left:  # it grew meanwhile
             reason = self._too_large()
         if reason:
             self._leave_out(path, reason)
@@ -192,7 +192,7 @@ class Collector:
 
     def _reason_against(self, status: os.stat_result) -> str | None:
         if not stat.S_ISREG(status.st_mode):
-            return "is no regular file"
+            return "is not a regular file"
         if status.st_uid != self._owner:
             return "belongs to another user"
         if status.st_nlink != 1:
@@ -200,11 +200,11 @@ class Collector:
         return self._too_large() if status.st_size > self._left else None
 
     def _too_large(self) -> str:
-        return f"is too large: the artifacts of a job may have {self._limit} bytes together"
+        return f"is too large: the artifacts of a job may have {self._limit} bytes in total"
 
     @contextlib.contextmanager
     def _folder(self, path: str) -> Iterator[tuple[int, str]]:
-        """Open the folder a path is in, reached without links; yield descriptor and last name."""
+        """Open a path's parent folder without following links; yield descriptor and last name."""
         *folders, name = path.split("/")
         descriptor = os.open(self._directory, FOLDER)
         try:
@@ -231,7 +231,7 @@ def _with_result(
 
 
 def _printable(path: str) -> str:
-    """Return a path as readable text: its name may be any bytes."""
+    """Return a path as readable text: file names may be any bytes."""
     text = path.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
     return "".join(character if character.isprintable() else "\ufffd" for character in text)
 
@@ -242,7 +242,7 @@ LONGEST_VALUE = 200  # characters
 
 
 def plain_values(artifact: Artifact, masker: Masker) -> Mapping[str, str]:
-    """Return the values of a file's JSON object that are neither objects nor arrays, as text.
+    """Return the scalar values of a file's JSON object, as text.
 
     Known secret values are masked. Empty for any other file.
     """

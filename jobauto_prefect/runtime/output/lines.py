@@ -1,4 +1,4 @@
-"""The output of a job as numbered lines: masked, bounded, and fit for databases and XML."""
+"""The output of a job as numbered lines: masked, limited, and safe for databases and XML."""
 
 import codecs
 import time
@@ -15,13 +15,13 @@ from jobauto_prefect.runtime.protocol import OutputLines
 
 Stream = Literal["stdout", "stderr", "notice"]
 
-LONGEST_LINE = 16_384  # characters; a longer line becomes several
-RESTING_SECONDS = 0.3  # an unfinished line that grows no more is given out
-END_BYTES = 128 * 1024  # of the end of an output that is longer than its limits
-MOST_LINES = 200_000  # of the beginning: short lines take few bytes, and a row of the ledger each
-CHARACTER_BYTES = 4  # of UTF-8, at most
+LONGEST_LINE = 16_384  # characters; longer lines are split
+RESTING_SECONDS = 0.3  # until an unfinished line is emitted
+END_BYTES = 128 * 1024  # of the end of an output that exceeds its limits
+MOST_LINES = 200_000  # of the beginning: short lines take few bytes, but a row of the ledger each
+CHARACTER_BYTES = 4  # at most, in UTF-8
 
-# PostgreSQL refuses NUL and XML most control characters; they become their pictures.
+# PostgreSQL rejects NUL and XML most control characters; they are replaced by their pictures.
 READABLE = {code: 0x2400 + code for code in range(0x20) if chr(code) != "\t"} | {
     0x7F: 0x2421,
     **dict.fromkeys([*range(0x80, 0xA0), 0xFFFE, 0xFFFF], 0xFFFD),
@@ -29,9 +29,9 @@ READABLE = {code: 0x2400 + code for code in range(0x20) if chr(code) != "\t"} | 
 
 
 class Piece(NamedTuple):
-    """A line, or a part of one: `text` is for people, `raw` the bytes that were written.
+    """A line, or part of one: `text` is for people, `raw` the bytes that were written.
 
-    `raw` is None where they are the text and a newline.
+    `raw` is None if these are the text and a newline.
     """
 
     text: str
@@ -41,32 +41,33 @@ class Piece(NamedTuple):
 class LineSplitter:
     """Turns the bytes of one stream into lines.
 
-    What may be the beginning of a secret is kept back.
+    What may be the beginning of a secret is held back.
     """
 
     def __init__(self, masker: StreamMasker) -> None:
         self._decoder = codecs.getincrementaldecoder("utf-8")("surrogateescape")
         self._masker = masker
         self._partial = ""
-        self._continued = False  # a piece of the line that is being read is out already
-        self._owed = ""  # how such a line ended: it stands before what is written next
+        self._continued = False  # part of the current line has been emitted
+        self._owed = ""  # the end of such a line, to be put before what is written next
 
     def feed(self, data: bytes, *, final: bool = False) -> list[Piece]:
-        """Return the lines completed by this piece; `final` ends the last one."""
+        """Return the lines completed by this chunk; `final` ends the last one."""
         text = self._masker.feed(self._decoder.decode(data, final), final=final)
         return self._split(text) + (self.flush() + self._end_of_line() if final else [])
 
     def flush(self) -> list[Piece]:
-        """Return what there is of a stream that rests: the last line, and an unfinished one.
+        """Return the pending text of an idle stream: its last line, and an unfinished one.
 
-        Such is a prompt.
+        An unfinished line may be a prompt.
         """
         return self._split(self._masker.release_line_end()) + self._unfinished()
 
     def skip(self, before: bytes, *, joined: bool) -> list[Piece]:
-        """Pass over bytes, and return what was unfinished before them.
+        """Skip bytes, and return the unfinished line before them.
 
-        `before` are the last of them: a secret may begin there. With `joined` they are all.
+        `before` are the last of the skipped bytes: a secret may begin there. With `joined` they are
+        all of them.
         """
         pieces = self._unfinished() + self._end_of_line()
         if not joined:
@@ -121,11 +122,11 @@ def _readable(line: str) -> str:
 
 
 class OutputEnd:
-    """The end of an output: the last bytes as they came, not masked yet.
+    """The end of an output: the last bytes in order, not masked yet.
 
-    Its streams share it: one that writes little loses nothing to one that writes much.
-    `left_out` counts what of each stream was before them and is kept nowhere; its last bytes are
-    in `before`, for secrets that begin in them.
+    The streams share it, but one that writes little loses nothing to one that writes much.
+    `left_out` counts the bytes of each stream that were dropped; the last of those are in `before`,
+    for secrets that begin in them.
     """
 
     def __init__(self, most_bytes: int, before_bytes: int) -> None:
@@ -145,11 +146,11 @@ class OutputEnd:
 
     @property
     def is_used(self) -> bool:
-        """Whether anything is in it."""
+        """Whether it contains anything."""
         return self._count > 0
 
     def parts(self) -> Iterator[tuple[Stream, datetime, bytes]]:
-        """Yield what is kept, in the order it came."""
+        """Yield what is kept, in order."""
         parts = [(*part, stream) for stream, kept in self._kept.items() for part in kept]
         for _, at, data, stream in sorted(parts, key=lambda part: part[0]):
             yield stream, at, data
@@ -175,7 +176,7 @@ def _begins_character(byte: int) -> bool:
 def take_batch(
     waiting: deque[OutputLines], most_lines: int, most_bytes: int
 ) -> tuple[list[OutputLines], int]:
-    """Take the next lines, at least one if there is any; with the bytes of their texts."""
+    """Take the next lines, at least one if there is any; return them and their texts' size."""
     taken: list[OutputLines] = []
     lines = size = 0
     while waiting and lines < most_lines:
@@ -199,7 +200,7 @@ def _take_lines(waiting: deque[OutputLines], count: int) -> OutputLines:
 
 
 def first_lines(lines: OutputLines, count: int) -> OutputLines:
-    """Return so many of these lines, the first ones."""
+    """Return the first `number` of these lines."""
     raws = {place: raw for place, raw in lines.raws.items() if place < count}
     return lines.model_copy(update={"texts": lines.texts[:count], "raws": raws})
 
@@ -214,8 +215,8 @@ def _sizes(lines: OutputLines) -> list[int]:
 class Output:
     """All output of one job.
 
-    Of what is longer than `limit_bytes` or `MOST_LINES`, beginning and end are kept, and how much
-    is missing.
+    If it exceeds `limit_bytes` or `MOST_LINES`, its beginning and end are kept, and how much is
+    missing.
     """
 
     def __init__(self, secrets: list[str], limit_bytes: int, clock: Clock = utc_now) -> None:
@@ -227,22 +228,22 @@ class Output:
         self._limit = limit_bytes
         self._end_bytes = min(END_BYTES, limit_bytes * 2 // 3)
         self._left = limit_bytes - self._end_bytes
-        # A secret cut off at the beginning of `before` ends before the next one that reaches out.
+        # A secret cut off at the start of `before` ends before the next one that extends beyond it.
         self._end = OutputEnd(self._end_bytes, CHARACTER_BYTES * (1 + 2 * index.longest))
         self._clock = clock
         self._waiting: deque[OutputLines] = deque()
-        self.waiting = 0  # lines that are to be taken
+        self.waiting = 0  # lines not yet taken
         self.waiting_bytes = 0
         self.lines = 0
         self.notices: list[str] = []
 
     @property
     def is_full(self) -> bool:
-        """Whether the beginning is complete: what comes may be left out."""
+        """Whether the beginning is complete: further output may be dropped."""
         return self._left <= 0
 
     def feed(self, stream: Stream, data: bytes) -> None:
-        """Add what was read of a stream; empty bytes mean its end."""
+        """Add bytes read from a stream; empty bytes mean its end."""
         at = self._clock()
         self._fed[stream] = time.monotonic(), at
         if self._end.is_used:
@@ -273,7 +274,7 @@ class Output:
             )
 
     def finish(self) -> None:
-        """Add the end: no more output will come."""
+        """Add the end: no more output follows."""
         for stream, missing in self._end.left_out.items():
             before = self._end.before[stream]
             unfinished = self._splitters[stream].skip(before, joined=len(before) == missing)
@@ -292,19 +293,19 @@ class Output:
                 self._add(stream, self._fed[stream][1], splitter.flush())
 
     def notice(self, text: str) -> None:
-        """Add a notice of the worker's own, kept beyond the limit."""
+        """Add a notice from the worker, kept beyond the limit."""
         self.notices.append(text)
         self._add("notice", self._clock(), [Piece(text)])
 
     def take(self, most_lines: int, most_bytes: int) -> list[OutputLines]:
-        """Take the next lines: at least one if there is any, each once."""
+        """Take the next lines, at least one if there is any."""
         taken, size = take_batch(self._waiting, most_lines, most_bytes)
         self.waiting -= sum(len(part.texts) for part in taken)
         self.waiting_bytes -= size
         return taken
 
     def peek(self) -> list[OutputLines]:
-        """Return all lines that were not taken yet, without taking them."""
+        """Return all lines not yet taken, without taking them."""
         return list(self._waiting)
 
     def _add(self, stream: Stream, at: datetime, pieces: Sequence[Piece]) -> None:

@@ -1,9 +1,9 @@
-"""Known secret values become `********`, wherever a text is cut.
+"""Replaces known secret values by `********`, wherever a text is split.
 
-So do the forms in which programs print them. Line breaks within an occurrence hide nothing, for
-encoders break what is long; but those in values that are short are ordinary text. Occurrences may
-overlap; what any of them covers is masked. `StreamMasker` gives, over all its pieces together, what
-`Masker` gives for the whole text.
+The forms in which programs print them are replaced, too. Line breaks inside an occurrence do not
+hide it, because encoders wrap long text; short values must match including their line breaks.
+Occurrences may overlap; everything they cover is masked. The pieces from `StreamMasker` together
+equal the output of `Masker` for the whole text.
 """
 
 from bisect import bisect_right
@@ -32,9 +32,9 @@ class Masker:
 
 
 class StreamMasker:
-    """Masks a text that comes in pieces.
+    """Masks a text that arrives in pieces.
 
-    What may be the beginning of a secret is held back until it is known; `final` releases it.
+    What may be the beginning of a secret is held back until that is decided; `final` releases it.
     """
 
     def __init__(self, secrets: "Iterable[str] | SecretIndex") -> None:
@@ -42,13 +42,13 @@ class StreamMasker:
         self.restart()
 
     def restart(self) -> None:
-        """Forget what came, for a text that has nothing to do with it."""
+        """Forget the text so far, before an unrelated text."""
         self._held = ""
-        # So many characters of _held belong to a mask that is out, or are out themselves.
+        # This many characters of _held belong to an emitted mask, or are emitted themselves.
         self._covered = self._out = 0
 
     def feed(self, text: str, *, final: bool = False) -> str:
-        """Add a piece; return the text that is certain by now, masked."""
+        """Add a piece; return the text that is decided by now, masked."""
         if not self._index:
             return text
         text = self._held + text
@@ -68,10 +68,10 @@ class StreamMasker:
         return "".join(output)
 
     def release_line_end(self) -> str:
-        """Return what is held back up to the end of a line, for a text that has rested there.
+        """Return what is held back up to the end of a line, for a text that has paused there.
 
-        Only what is too short to be told from ordinary text: nearly every line ends like some
-        secret begins. Where it goes on as that secret, the rest is masked.
+        Only if it is too short to differ from ordinary text, as nearly every line ends like the
+        beginning of some secret. If the text continues as that secret, the rest is masked.
         """
         *_, end = (0, *(match.end() for match in LINE_BREAKS.finditer(self._held)))
         if len(LINE_BREAKS.sub("", self._held)) >= SHORTEST:
@@ -82,7 +82,7 @@ class StreamMasker:
 
 
 class SecretForm(NamedTuple):
-    """A form to look for. `unbroken` has no line breaks, `spellings` have those of the secret."""
+    """A form to search for. `unbroken` has no line breaks, `spellings` have those of the secret."""
 
     unbroken: str
     spellings: frozenset[str]
@@ -91,8 +91,8 @@ class SecretForm(NamedTuple):
 class SecretIndex:
     """All forms of some secrets, by their first characters.
 
-    A look at four characters tells of nearly every place of a text that nothing begins there, and
-    takes the same time however many secrets there are.
+    Looking at four characters rules out nearly every position of a text, in a time that does not
+    depend on the number of secrets.
     """
 
     def __init__(self, secrets: Iterable[str]) -> None:
@@ -109,9 +109,9 @@ class SecretIndex:
         return bool(self._by_head)
 
     def search(self, text: str) -> tuple[list[tuple[int, int]], int]:
-        """Return the occurrences, in order of their starts, and what of the text is certain.
+        """Return the occurrences, in order of their starts, and how much of the text is decided.
 
-        That is where the longest end of it begins that a form may begin with.
+        Undecided is the longest suffix that may be the beginning of a form.
         """
         lines = UnbrokenText(text)
         occurrences, certain = [], _opening(lines.unbroken, self._openings)
@@ -126,7 +126,7 @@ class SecretIndex:
         return occurrences, lines.place_of(certain)
 
     def _begun(self, text: str) -> Iterator[tuple[int, SecretForm]]:
-        """Yield each form that begins in this text, and where; the text's end may cut it off."""
+        """Yield each form that begins in this text, and its start; the text may cut it off."""
         heads, starts = self._by_head, range(len(text) - SHORTEST + 1)
         for start in [each for each in starts if text[each : each + SHORTEST] in heads]:
             for form in heads[text[start : start + SHORTEST]]:
@@ -136,24 +136,24 @@ class SecretIndex:
 
 
 def _opening(text: str, openings: set[str]) -> int:
-    """Return the start of the longest suffix of `text` that is one of these."""
+    """Return the start of the longest suffix of `text` that is in `openings`."""
     starts = range(max(0, len(text) - SHORTEST + 1), len(text))
     return next((start for start in starts if text[start:] in openings), len(text))
 
 
 class UnbrokenText:
-    """A text without its line breaks: `unbroken`."""
+    """A text without its line breaks, as `unbroken`."""
 
     def __init__(self, text: str) -> None:
         self._text = text
         self.unbroken = LINE_BREAKS.sub("", text)
-        self._starts, self._removed = [0], [0]  # of each line; so much was removed before it
+        self._starts, self._removed = [0], [0]  # of each line; line breaks removed before it
         for match in LINE_BREAKS.finditer(text):
             self._removed.append(self._removed[-1] + match.end() - match.start())
             self._starts.append(match.end() - self._removed[-1])
 
     def place_of(self, position: int) -> int:
-        """Return where in the text a character of `unbroken` is; its end is the end of the text."""
+        """Return a position of `unbroken` as a position in the text; its end is the text's end."""
         if position == len(self.unbroken):
             return len(self._text)
         line = bisect_right(self._starts, position) - 1

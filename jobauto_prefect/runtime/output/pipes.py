@@ -1,4 +1,4 @@
-"""The output of a process, as it comes."""
+"""The output of a process, as it arrives."""
 
 import asyncio
 import contextlib
@@ -19,10 +19,10 @@ class Pipes:
 
     @contextlib.asynccontextmanager
     async def writers(self) -> AsyncIterator[tuple[int, int]]:
-        """Yield the write ends and close them afterwards; on error close the read ends, too.
+        """Yield the write ends and close them afterwards; on error, close the read ends, too.
 
         Raises:
-            OSError: there are no more descriptors.
+            OSError: no more descriptors are available.
         """
         stdout_reader, stdout = os.pipe()
         stderr_reader, stderr = os.pipe()

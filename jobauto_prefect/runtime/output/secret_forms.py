@@ -7,20 +7,20 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from urllib.parse import quote, quote_plus
 
-SHORTEST = 4  # shorter values would blacken ordinary text (design, P6)
-SHORTEST_LINE = 8  # of a secret that has several lines
+SHORTEST = 4  # shorter values would mask ordinary text
+SHORTEST_LINE = 8  # of a multi-line secret
 LINE_BREAKS = re.compile(r"[\r\n]+")
 
 
 def is_too_short(secret: str) -> bool:
-    """Whether a value is not looked for: it is shorter than `SHORTEST`, line breaks apart."""
+    """Whether a value is too short to search for: below `SHORTEST`, without its line breaks."""
     return len(LINE_BREAKS.sub("", secret)) < SHORTEST
 
 
 def forms_of(secrets: Iterable[str]) -> set[str]:
-    """Return the values without white space around, long lines of them, and forms of all these.
+    """Return the stripped values, their long lines, and the forms of all these.
 
-    A private key is often printed line by line, with something in front of each.
+    A private key is often printed line by line, with a prefix on each.
     """
     plain = set()
     for secret in secrets:
@@ -35,7 +35,7 @@ def forms_of(secrets: Iterable[str]) -> set[str]:
 
 
 def _in_base64(secret: str) -> Iterator[str]:
-    """Yield forms in base64 of a longer text, such as a Basic header: by the place in there."""
+    """Yield base64 forms inside a longer text, such as a Basic header, for each position in it."""
     for before in range(3):
         inside = _base64_within(_bytes(secret), before)
         yield inside
@@ -46,9 +46,9 @@ _URL_SAFE = str.maketrans("+/", "-_")
 
 
 def _base64_within(secret: bytes, before: int) -> str:
-    """Return what is the same in base64 of texts with so many bytes (modulo 3) before it.
+    """Return what the base64 of all texts with so many bytes (modulo 3) before it has in common.
 
-    The first and the last digit may also depend on what stands around it.
+    The first and the last digit may also depend on the surrounding bytes.
     """
     digits = base64.b64encode(bytes(before) + secret).decode().rstrip("=")
     whole = (before + len(secret)) * 8 // 6
@@ -91,7 +91,7 @@ _UNICODE = re.compile(r"\\u([0-9a-f]{4})")
 
 
 def _in_html(secret: str) -> Iterator[str]:
-    """Yield it as texts and as attributes: escapers differ in how they write quotation marks."""
+    """Yield it as text and as attribute: escapers differ in how they write quotation marks."""
     escaped = html.escape(secret, quote=False)
     for double, single in _HTML_QUOTES:
         yield escaped.replace('"', double).replace("'", single)
@@ -104,11 +104,11 @@ _HTML_QUOTES = (
 
 
 def _in_shell(secret: str) -> Iterator[str]:
-    """Yield it as bash's `printf %q` writes it, by backslashes or `$'…'`, and in single quotes."""
+    """Yield it as bash's `printf %q` does, with backslashes or `$'…'`, and in single quotes."""
     yield _SHELL_SPECIAL.sub(r"\\\g<0>", secret)
     ansi = "".join(map(_in_ansi_quotes, secret))
     yield ansi
-    yield "".join(  # in the locale C
+    yield "".join(  # in the C locale
         char if char.isascii() else "".join(rf"\{byte:03o}" for byte in _bytes(char))
         for char in ansi
     )

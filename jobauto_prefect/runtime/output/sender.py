@@ -15,8 +15,8 @@ from jobauto_prefect.runtime.protocol import Launch, OutputLines
 logger = logging.getLogger(__name__)
 
 SEND_SECONDS = 0.5
-BATCH_LINES = 5000  # as many as one message may have
-BATCH_BYTES = 512 * 1024  # of text; as JSON it is somewhat more
+BATCH_LINES = 5000  # as many as fit into one message
+BATCH_BYTES = 512 * 1024  # of text; slightly more as JSON
 
 
 def in_batches(output: Iterable[OutputLines]) -> Iterator[list[OutputLines]]:
@@ -30,7 +30,7 @@ def in_batches(output: Iterable[OutputLines]) -> Iterator[list[OutputLines]]:
 class OutputSender:
     """Sends lines in batches, to a hook first and then to the ledger.
 
-    While the facade is away lines wait; they are as many as the job's output may have at most.
+    While the facade is away lines wait; the limit of the job's output bounds them.
     """
 
     def __init__(
@@ -50,16 +50,16 @@ class OutputSender:
         self._due = asyncio.Event()
 
     def wake(self) -> None:
-        """Send at once if there is a full batch."""
+        """Send at once if a batch is full."""
         if self._output.waiting >= BATCH_LINES or self._output.waiting_bytes >= BATCH_BYTES:
             self._due.set()
 
     def unsent(self) -> list[OutputLines]:
-        """Return the lines that the ledger is not known to have, in order."""
+        """Return the lines that the ledger may not have, in order."""
         return [*self._batch, *self._output.peek()]
 
     def finish(self) -> None:
-        """Note that no more lines will come."""
+        """Note that no more lines follow."""
         self._finished = True
         self._due.set()
 
@@ -80,7 +80,7 @@ class OutputSender:
         if self._on_lines is not None:
             try:
                 await self._on_lines(batch)
-            except Exception:  # a hook that fails must not cost the ledger its lines
+            except Exception:  # a failing hook must not cost the ledger its lines
                 logger.exception("output of job %s was not shown", self._job_id)
         try:
             await retry_until_available(self._client.output, self._job_id, self._claim_id, batch)

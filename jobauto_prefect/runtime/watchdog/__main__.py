@@ -1,4 +1,4 @@
-"""Start of the watchdog in a bare interpreter (`python -I -S`), in about 50 ms."""
+"""Starts the watchdog in a bare interpreter (`python -I -S`), in about 50 ms."""
 
 import sys
 from pathlib import Path

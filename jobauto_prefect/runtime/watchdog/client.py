@@ -1,4 +1,4 @@
-"""The worker's end of its watchdog."""
+"""The worker's side of its watchdog."""
 
 import asyncio
 import contextlib
@@ -24,7 +24,7 @@ PASSED_VARIABLES = ("PATH", "HOME", "LANG", "TZ", "SSL_CERT_FILE", "SSL_CERT_DIR
              "http_proxy", "https_proxy", "no_proxy", "HTTPS_PROXY", "NO_PROXY",
              "DOCKER_TLS_VERIFY", "DOCKER_CERT_PATH", "KUBECONFIG", "KUBERNETES_SERVICE_HOST",
              "KUBERNETES_SERVICE_PORT")  # fmt: skip
-"""What a watchdog and its commands need of their worker's environment to reach their servers."""
+"""Variables of the worker's environment that a watchdog and its commands need to reach servers."""
 
 
 class Watchdog:
@@ -57,10 +57,10 @@ class Watchdog:
         stop_seconds: float,
         clock: Clock = utc_now,
     ) -> Self:
-        """Start the process and hand it what it needs; the token goes over the socket only.
+        """Start the process and send it what it needs; the token only goes over the socket.
 
-        `stop_seconds` pass between TERM and KILL where the watchdog ends jobs on its own; its
-        reports are by `clock`.
+        `stop_seconds` pass between TERM and KILL if the watchdog ends jobs on its own; its reports
+        use `clock`.
         """
         ours, theirs = socket.socketpair()
         ours.setblocking(False)
@@ -87,8 +87,8 @@ class Watchdog:
         """Start a process whose output goes to these two descriptors, which the caller closes.
 
         Raises:
-            StartFailed: the system can't start it, or (without an exit code) the watchdog gave
-                this worker up, or died.
+            StartFailed: the system can't start it, or (without an exit code) the watchdog gave up
+                this worker, or died.
         """
         if not self.alive:
             raise StartFailed("the watchdog of this worker is gone")
@@ -100,19 +100,19 @@ class Watchdog:
             self._groups.pop(start.job, None)
             raise
         except asyncio.CancelledError:
-            # It may run already; nobody would ever ask for its end.
+            # It may already be running, and nobody would ever end it.
             with contextlib.suppress(OSError):
                 await asyncio.shield(self.stop(start.job, 0))
             raise
         return group
 
     async def hold(self, held: ExternalJob) -> Group:
-        """Hold an external job: the watchdog ends it if this worker can't; call before the start.
+        """Register an external job before its start: the watchdog ends it if this worker can't.
 
-        The group's `ended` says that the watchdog ended it, or died.
+        The group's `ended` is set if the watchdog ended it, or died.
 
         Raises:
-            StartFailed: without an exit code: the watchdog gave this worker up, or died.
+            StartFailed: (without an exit code) the watchdog gave up this worker, or died.
         """
         if not self.alive:
             raise StartFailed("the watchdog of this worker is gone")
@@ -131,11 +131,11 @@ class Watchdog:
             await self._send({"type": "release", "job": job})
 
     async def stop(self, job: int, seconds: float) -> None:
-        """End a job's processes: TERM, and KILL after so many seconds."""
+        """End a job's processes: TERM, and KILL after `seconds`."""
         await self._send({"type": "stop", "job": job, "seconds": seconds})
 
     async def close(self) -> None:
-        """Close the watchdog; it ends and reports jobs that still run."""
+        """Close the watchdog; it ends and reports jobs that are still running."""
         await self._send({"type": "bye"})
         for task in self._tasks:
             task.cancel()
@@ -148,7 +148,7 @@ class Watchdog:
             group.settle(Ended(None, "the worker has stopped"))
 
     def _say_bye(self) -> None:
-        """Wait for a watchdog without jobs to exit at once after bye; else kill it."""
+        """Wait for a watchdog without jobs to exit at once after bye; otherwise kill it."""
         try:
             self._process.wait(BYE_SECONDS)
         except subprocess.TimeoutExpired:
@@ -169,7 +169,7 @@ class Watchdog:
                     await asyncio.get_running_loop().sock_sendall(self._socket, data[sent:])
 
     async def _send_first(self, data: bytes, descriptors: Sequence[int]) -> int:
-        """Send the first piece, which takes the descriptors along."""
+        """Send the first chunk, which carries the descriptors."""
         while True:
             try:
                 return socket.send_fds(self._socket, [data[: 1 << 16]], list(descriptors))
@@ -192,7 +192,7 @@ class Watchdog:
         async with self._sending:
             self._socket.close()
         await asyncio.to_thread(self._process.wait)
-        # A dead watchdog took the leaders of its groups along; the rest is killed here.
+        # The leaders of its groups died with the watchdog; the rest is killed here.
         groups, self._groups = list(self._groups.values()), {}
         traces = [ProcessFingerprint(group.pid, None, group.marker) for group in groups]
         await terminate_all(traces, stop_seconds=0)
@@ -248,6 +248,6 @@ class WatchdogSupervisor:
             return self._watchdog
 
     async def close(self) -> None:
-        """Close the watchdog, which ends what still runs."""
+        """Close the watchdog, which ends what is still running."""
         if self._watchdog is not None and self._watchdog.alive:
             await self._watchdog.close()

@@ -1,4 +1,4 @@
-"""Messages between worker and watchdog: JSON with its length in front, over a Unix socket."""
+"""Messages between worker and watchdog: length-prefixed JSON over a Unix socket."""
 
 import json
 import struct
@@ -14,13 +14,13 @@ def pack(message: Message) -> bytes:
 
 
 class Inbox:
-    """Puts the bytes that arrive together to messages."""
+    """Assembles messages from incoming bytes."""
 
     def __init__(self) -> None:
         self._buffer = bytearray()
 
     def feed(self, data: bytes) -> list[Message]:
-        """Return the messages that are complete with this piece, in order."""
+        """Return the messages that this chunk completes, in order."""
         self._buffer += data
         messages = []
         while (end := self._end()) <= len(self._buffer):
@@ -29,7 +29,7 @@ class Inbox:
         return messages
 
     def _end(self) -> int:
-        """Return where the first message ends; at least one more byte than there is if unknown."""
+        """Return where the first message ends; if unknown, a place beyond what has arrived."""
         if len(self._buffer) < LENGTH.size:
             return LENGTH.size
         length: int = LENGTH.unpack_from(self._buffer)[0]

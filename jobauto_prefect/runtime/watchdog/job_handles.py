@@ -1,4 +1,4 @@
-"""What a worker hands to its watchdog, and what it gets back about a job."""
+"""What a worker sends to its watchdog, and what it gets back about a job."""
 
 import asyncio
 from collections.abc import Mapping, Sequence
@@ -12,7 +12,7 @@ from jobauto_prefect.runtime.watchdog.jobs import MARKER
 
 @dataclass(frozen=True, slots=True)
 class User:
-    """Whom a job runs as; `groups` are the supplementary ones."""
+    """The user of a job; `groups` are the supplementary ones."""
 
     uid: int
     gid: int
@@ -22,9 +22,9 @@ class User:
 
 @dataclass(frozen=True, slots=True)
 class ProcessStart:
-    """What a watchdog starts. `record` is the job's file in the work directory.
+    """A process to start. `record` is the job's file in the work directory.
 
-    It runs in the job's directory, or in a `folder` where there is one.
+    It runs in the job's directory, or in `folder` if given.
     """
 
     job: int
@@ -37,7 +37,7 @@ class ProcessStart:
     folder: str | None = None
 
     def message(self) -> Message:
-        """Return the message as it goes over the wire."""
+        """Return the message to send."""
         user = self.user and {
             "uid": self.user.uid,
             "gid": self.user.gid,
@@ -60,8 +60,8 @@ class ProcessStart:
 class ExternalJob:
     """A job that runs elsewhere and is ended by the watchdog, see `ExternalJobGuard`.
 
-    `undo` is a command without secrets that ends it and returns 0 once nothing of it runs nor can
-    be started; asked for what is not there it returns 0 as well.
+    `undo` is a command without secrets that ends it and returns 0 once nothing of it is running or
+    can start; it also returns 0 if the job does not exist.
     """
 
     job: int
@@ -71,7 +71,7 @@ class ExternalJob:
     undo: Sequence[str]
 
     def message(self) -> Message:
-        """Return the message as it goes over the wire."""
+        """Return the message to send."""
         return {
             "type": "hold",
             "job": self.job,
@@ -84,10 +84,10 @@ class ExternalJob:
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """The end of a job's processes, all of them.
+    """The end of all processes of a job.
 
-    `exit_code` is None where nobody saw it. `lost` says why watchdog or worker gave the job up;
-    None where it ended by itself or was asked to.
+    `exit_code` is None if unknown. `lost` says why watchdog or worker gave up the job; None if it
+    ended by itself or on request.
     """
 
     exit_code: int | None
@@ -95,9 +95,9 @@ class Ended:
 
 
 class Group:
-    """A job's processes, or what is held for it; then it is started when it is held, as number 0.
+    """A job's processes, or an external job, which counts as started, with pid 0, once registered.
 
-    A pid of None: it has no process here, or not yet.
+    `pid` is None if it has no process here, or not yet.
     """
 
     def __init__(self, start: ProcessStart | ExternalJob) -> None:
@@ -108,7 +108,7 @@ class Group:
 
     @property
     def pid(self) -> int | None:
-        """The leader's, which is the group's and the session's; None: it has none yet."""
+        """The leader's pid, which is also the group's and the session's, or None."""
         if self.started.done() and not self.started.cancelled() and not self.started.exception():
             return self.started.result() or None
         return None
@@ -119,4 +119,4 @@ class Group:
             self.ended.set_result(ended)
         if not self.started.done():
             self.started.set_exception(StartFailed(ended.lost or "the job ended before its start"))
-            self.started.exception()  # seen: perhaps nobody waits for it
+            self.started.exception()  # retrieved, because perhaps nobody waits for it

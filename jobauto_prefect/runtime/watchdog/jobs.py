@@ -1,7 +1,7 @@
-"""The jobs of a watchdog: how they start, whose a process is, how they are brought to an end.
+"""The jobs of a watchdog: starting them, assigning processes to them, ending them.
 
-Some run elsewhere, such as in containers: the worker registers these before their start, so that
-they can always be ended.
+Some run elsewhere, for example in containers: the worker registers these before their start, so
+that they can always be ended.
 """
 
 import errno
@@ -20,17 +20,17 @@ from jobauto_prefect.runtime.watchdog.framing import Message
 from jobauto_prefect.runtime.watchdog.loss_reports import LostJob
 
 MARKER = "JOBAUTO_JOB_DIR"
-"""The variable whose value, the job's own directory, tells its processes from others."""
+"""The variable whose value, the job's own directory, identifies its processes."""
 
 
 def current_time(message: Message) -> str:
-    """Return this instant as ISO 8601 text, by the clock that the worker's message tells."""
+    """Return the present time as ISO 8601 text, by the clock in the worker's message."""
     zero = datetime.fromisoformat(message["zero"])
     return (zero + timedelta(seconds=seconds_since_boot())).isoformat()
 
 
 def lost_job(message: Message, why: str, started_at: str) -> LostJob:
-    """Build the report of a job that was ended; `message` is the one that started it."""
+    """Build the report of an ended job; `message` is the one that started it."""
     return LostJob(
         job_id=message["job"],
         claim_id=message["claim"],
@@ -43,23 +43,23 @@ def lost_job(message: Message, why: str, started_at: str) -> LostJob:
 
 
 class OtherJob(Protocol):
-    """Another job, as far as needed to decide whose a process is."""
+    """Another job, with what is needed to assign a process."""
 
     @property
     def pid(self) -> int:
-        """Of its group and session."""
+        """The pid of its leader, group and session."""
 
     @property
     def started(self) -> int:
-        """Clock ticks since boot."""
+        """The leader's start in clock ticks since boot."""
 
     @property
     def marker(self) -> str:
-        """`NAME=value` of a variable that only its processes carry."""
+        """`NAME=value` of a variable that only its processes have."""
 
 
 class NativeJob:
-    """One process group and what escaped from it. `exit_code` is None while its leader lives."""
+    """One process group and what escaped from it. `exit_code` is None while its leader is alive."""
 
     def __init__(self, message: Message, pid: int) -> None:
         self.message = message
@@ -75,7 +75,7 @@ class NativeJob:
         self._stopping = self._killing = False
 
     def stop(self, seconds: float, others: Iterable[OtherJob]) -> None:
-        """Send TERM now, KILL after so many seconds; a second call can only shorten them."""
+        """Send TERM now and KILL after `seconds`; a second call can only shorten them."""
         kill_at = time.monotonic() + seconds
         self.kill_at = kill_at if self.kill_at is None else min(self.kill_at, kill_at)
         if not self._stopping:
@@ -84,19 +84,19 @@ class NativeJob:
             self._signal((), signal.SIGCONT)
 
     def leader_exited(self, exit_code: int) -> None:
-        """Note the end of the first process; what it left is killed unless it is being stopped."""
+        """Note the leader's end; processes it left are killed unless the job is being stopped."""
         self.exit_code = exit_code
         self.exited = time.monotonic()
         self._killing = self._killing or not self._stopping
 
     def is_ending(self, now: float) -> bool:
-        """Whether the job needs attention: its leader ended or its time to stop is over."""
+        """Whether the job needs attention: its leader ended, or its time to stop has expired."""
         return self.exit_code is not None or (self.kill_at is not None and now >= self.kill_at)
 
     def bring_to_end(
         self, now: float, processes: dict[int, process_table.Process], others: Iterable[OtherJob]
     ) -> bool:
-        """Kill what is overdue or left over; return whether nothing of it lives."""
+        """Kill what is overdue or left over; return whether all of it has ended."""
         if self.kill_at is not None and now >= self.kill_at:
             self.kill_at, self._killing = None, True
         members = self.members(processes, others)
@@ -105,16 +105,16 @@ class NativeJob:
         return self.exit_code is not None and not members
 
     def _signal(self, members: Iterable[int], number: signal.Signals) -> None:
-        # The group's number is safe only as long as its leader is not reaped.
+        # The group's number is only safe while its leader is not reaped.
         process_table.signal_all(self.pid if self.exit_code is None else None, members, number)
 
     def members(
         self, processes: dict[int, process_table.Process], others: Iterable[OtherJob]
     ) -> set[int]:
-        """Return the living processes of this job but its leader, all descendants of this process.
+        """Return the live processes of this job except its leader, all descendants of this process.
 
-        A process belongs to the job by its session or group, by descent, by the job's directory
-        in its environment, or, where it hides all that, when no other job can have started it.
+        A process belongs to the job by its session or group, by descent, by the job's directory in
+        its environment, or, if it hides all that, because no other job can have started it.
         """
         others = list(others)
         ours = process_table.descendants([os.getpid()], processes)
@@ -125,7 +125,7 @@ class NativeJob:
     def _owns(self, process: process_table.Process, others: list[OtherJob]) -> bool:
         if self.pid in (process.session, process.group):
             return True
-        if process.parent != os.getpid():  # it is found by descent
+        if process.parent != os.getpid():  # it is found by its ancestors
             return False
         if any(other.pid in (process.session, process.group) for other in others):
             return False
@@ -144,13 +144,13 @@ NOBODY = -1
 
 
 class ExternalJobGuard:
-    """One job. Its command, `undo`, returns 0 once nothing of it runs nor can be started.
+    """One external job. Its command, `undo`, returns 0 once nothing of it is running or can start.
 
-    `done` is None while that is open; False: it could not be ended within some minutes, and is
-    left to the worker's successor.
+    `done` is None until then; False: it could not be ended within some minutes, and is left to the
+    worker's successor.
     """
 
-    started = 2**63  # like a job that began last: no process of another one counts as its own
+    started = 2**63  # as if it started last: no process of another job is taken for its own
 
     def __init__(self, message: Message) -> None:
         self.message = message
@@ -164,12 +164,12 @@ class ExternalJobGuard:
         self._until = 0.0
 
     def end(self) -> None:
-        """Run the command, again and again until it succeeds."""
+        """Run the command repeatedly until it succeeds."""
         self.due = time.monotonic()
         self._until = self.due + PATIENCE_SECONDS
 
     def run_if_due(self) -> None:
-        """Start the command unless it runs."""
+        """Start the command if it is due."""
         if self.due is None or time.monotonic() < self.due:
             return
         self.due = None
@@ -189,7 +189,7 @@ class ExternalJobGuard:
         self.pid = process.pid
 
     def exited(self, exit_code: int) -> None:
-        """Settle that the command ended: done, or tried again later."""
+        """Handle the command's end: done, or try again later."""
         self.pid = NOBODY
         if exit_code == 0:
             self.done = True
@@ -217,7 +217,7 @@ REASONS = {
 
 
 class NotStarted(NamedTuple):
-    """Why there is no process. `unable`: there could be none of any job just now."""
+    """Why a process could not start. `unable`: no job could have started just now."""
 
     exit_code: int
     message: str
@@ -227,7 +227,7 @@ class NotStarted(NamedTuple):
 def spawn(
     message: Message, outputs: tuple[int, int], before_exec: Callable[[], None]
 ) -> subprocess.Popen[bytes] | NotStarted:
-    """Start `argv` in a session of its own, with nothing but `environment`.
+    """Start `argv` in a new session, with exactly this `environment`.
 
     Keys of `message`: argv, environment, folder, user (None, or uid, gid, groups).
     `outputs` are the descriptors of stdout and stderr.
@@ -253,7 +253,7 @@ def spawn(
 
 
 def _bytes(text: str) -> bytes:
-    """Return UTF-8 whatever the locale says."""
+    """Return UTF-8, whatever the locale."""
     return text.encode("utf-8", "surrogateescape")
 
 
@@ -271,13 +271,13 @@ def _reason(error: Exception, executable: bytes, message: Message) -> NotStarted
 
 def _not_found(name: str, executable: bytes, message: Message) -> str:
     if b"/" in executable:
-        # It is relative to where the process would run.
+        # The program's path is relative to where the process would run.
         place = os.path.join(_bytes(message["folder"]), executable)  # noqa: PTH118 - bytes
         if os.path.exists(place):  # noqa: PTH110
-            return f"{name} can't be started: the program named in its first line is not there"
-        return f"{name} is not there"
+            return f"{name} can't be started: the program named in its first line does not exist"
+        return f"{name} does not exist"
     path = message["environment"].get("PATH", "")
     return (
-        f"{name} is not found on PATH ({path}); install it where the worker runs, or name it by its"
-        " whole path"
+        f"{name} is not found on PATH ({path}); install it where the worker runs, or give its full"
+        " path"
     )

@@ -1,4 +1,4 @@
-"""Reports to the facade about jobs this watchdog had to end."""
+"""Reports to the facade about jobs that this watchdog had to end."""
 
 import http.client
 import json
@@ -16,7 +16,7 @@ AGAIN = (408, 425, 429)
 
 
 class Facade(NamedTuple):
-    """Where the claims API is, and who speaks."""
+    """The address of the claims API, and who is calling."""
 
     url: str
     token: str
@@ -24,7 +24,7 @@ class Facade(NamedTuple):
 
 
 class LostJob(NamedTuple):
-    """A job that was ended; times are ISO 8601 texts, `record` is its file on disk."""
+    """An ended job; times are ISO 8601 texts, `record` is its file on disk."""
 
     job_id: int
     claim_id: str
@@ -36,9 +36,9 @@ class LostJob(NamedTuple):
 
 
 def report_lost_jobs(facade: Facade, jobs: Iterable[LostJob]) -> None:
-    """Report each job until it is accepted, at most for some minutes, then remove its files.
+    """Report each job until accepted, at most for some minutes, then remove its files.
 
-    What could not be reported keeps its files: the worker's successor finds them.
+    Unreported jobs keep their files: the worker's successor finds them.
     """
     waiting = list(jobs)
     deadline = time.monotonic() + PATIENCE_SECONDS
@@ -54,14 +54,14 @@ def _settled(facade: Facade, job: LostJob) -> bool:
     status = _send(facade, job)
     if status is None or status >= 500 or status in AGAIN:
         return False
-    if status not in (401, 403):  # these say nothing about the job
+    if status not in (401, 403):  # these are not about the job
         shutil.rmtree(job.directory, ignore_errors=True)
         Path(job.record).unlink(missing_ok=True)
     return True
 
 
 def _send(facade: Facade, job: LostJob) -> int | None:
-    """Send a loss; return the answer's status, None where there is no answer."""
+    """Send a loss; return the answer's status, or None without an answer."""
     body = {
         "claim_id": job.claim_id,
         "worker": facade.worker,

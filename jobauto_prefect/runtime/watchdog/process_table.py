@@ -1,4 +1,4 @@
-"""The processes of this machine: who descends from whom, and which belong to a job (Linux)."""
+"""The processes of this machine: their ancestry, and which belong to a job (Linux)."""
 
 import contextlib
 import ctypes
@@ -28,12 +28,12 @@ class Process(NamedTuple):
 
 
 def read_process(pid: int) -> Process | None:
-    """Read a process; None if there is none."""
+    """Read a process; return None if it does not exist."""
     try:
         text = (PROC / str(pid) / "stat").read_text(errors="replace")
     except OSError:
         return None
-    # The second field is the name in brackets, which may hold spaces and brackets itself.
+    # The second field is the name in brackets, which may contain spaces and brackets.
     fields = text[text.rindex(")") + 2 :].split()
     parent, group, session, started = (int(fields[index]) for index in (1, 2, 3, 19))
     return Process(pid, fields[0], parent, group, session, started)
@@ -50,7 +50,7 @@ def snapshot() -> dict[int, Process]:
 
 
 def descendants(of: Iterable[int], processes: dict[int, Process]) -> set[int]:
-    """Return the pids of these processes' children and theirs, without themselves."""
+    """Return the pids of all descendants of these processes."""
     children: dict[int, list[int]] = {}
     for entry in processes.values():
         children.setdefault(entry.parent, []).append(entry.pid)
@@ -74,7 +74,7 @@ def has_marker(pid: int, marker: str) -> bool:
 
 
 def boot_id() -> str:
-    """Return what differs after each start of the machine; empty where it does not tell."""
+    """Return an id that differs after each boot of the machine; empty if unavailable."""
     try:
         return (PROC / "sys/kernel/random/boot_id").read_text().strip()
     except OSError:
@@ -82,7 +82,7 @@ def boot_id() -> str:
 
 
 def signal_all(group: int | None, pids: Iterable[int], number: signal.Signals) -> None:
-    """Send a signal to a process group and to single processes; those that are gone are fine."""
+    """Send a signal to a process group and to single processes, ignoring those that are gone."""
     if group is not None:
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(group, number)
@@ -106,20 +106,20 @@ def _prctl() -> Callable[[int, int], int]:
 
 
 def adopt_orphans() -> None:
-    """Make descendants whose parent dies children of this process, not of init."""
+    """Make descendants whose parent dies children of this process instead of init's."""
     _prctl()(PR_SET_CHILD_SUBREAPER, 1)
 
 
 def hide_memory() -> None:
-    """Hide this process's memory and environment from others of the same user."""
+    """Hide this process's memory and environment from other processes of the same user."""
     _prctl()(PR_SET_DUMPABLE, 0)
 
 
 def die_with_parent(*, gains_nothing: bool = False) -> Callable[[], None]:
-    """Return what a child calls before it becomes the command: it dies with this process.
+    """Return what a child calls before exec, so that it dies with this process.
 
-    With `gains_nothing` no program it runs has other rights than its own: setuid files, which a
-    container may have left, have no effect.
+    With `gains_nothing` it can't gain privileges: setuid files, which a container may have left,
+    have no effect.
     """
     parent, prctl = os.getpid(), _prctl()
 
@@ -127,7 +127,7 @@ def die_with_parent(*, gains_nothing: bool = False) -> Callable[[], None]:
         if gains_nothing and prctl(PR_SET_NO_NEW_PRIVS, 1) != 0:
             os._exit(126)
         prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
-        if os.getppid() != parent:  # it died between fork and here
+        if os.getppid() != parent:  # it died between fork and this call
             os._exit(1)
 
     return before_exec

@@ -1,8 +1,8 @@
 """The watchdog: one small process per worker that starts its jobs and outlives it.
 
-Because it alone starts processes, a worker that was stopped and wakes up again can't start one
-that has been given up. It ends all jobs, and reports them as lost, when the worker's socket
-closes or stays silent for one lease.
+Because it alone starts processes, a worker that was suspended and resumes can't start a job that
+has been given up. It ends all jobs and reports them as lost when the worker's socket closes or
+stays silent for one lease.
 
 Messages from the worker: hello (url, token, worker, lease, stop), beat, start (job, claim, argv,
 environment, directory, folder, user, record, zero; with two descriptors), stop (job, seconds), hold
@@ -32,9 +32,9 @@ from jobauto_prefect.runtime.watchdog.jobs import (
     spawn,
 )
 
-LOOK_SECONDS = 0.02  # between looks at jobs whose leader has exited
-LATER_LOOK_SECONDS = 0.5  # when something of them does not go within a second
-STALL_SECONDS = 1.0  # so late for its next look, this process itself was stopped
+LOOK_SECONDS = 0.02  # between checks of jobs whose leader has exited
+LATER_LOOK_SECONDS = 0.5  # if something of them does not end within a second
+STALL_SECONDS = 1.0  # when its wakeup is this late, this process itself was suspended
 
 
 class WatchdogServer:
@@ -53,8 +53,8 @@ class WatchdogServer:
         self._facade: loss_reports.Facade | None = None
         self._lease = self._stop_seconds = 0.0
         self._awake = self._heard = time.monotonic()
-        self._leaving = False  # the worker said bye
-        self._given_up: str | None = None  # why
+        self._leaving = False  # the worker has said bye
+        self._given_up: str | None = None  # the reason
         self._before_exec = process_table.die_with_parent()
         self._before_exec_as_other = process_table.die_with_parent(gains_nothing=True)
 
@@ -85,14 +85,14 @@ class WatchdogServer:
             os.read(self._wakeup, 4096)
         awoke, self._awake = self._awake, time.monotonic()
         if timeout is not None and self._awake - awoke > timeout + STALL_SECONDS:
-            self._heard = self._awake  # not the worker was silent: this process was stopped
+            self._heard = self._awake  # this process was suspended; the worker was not silent
 
     @property
     def _closed(self) -> bool:
         return self._socket.fileno() < 0
 
     def _timeout(self, now: float) -> float | None:
-        """Return seconds until something has to be done; None where only messages matter."""
+        """Return seconds until something has to be done; None if only messages matter."""
         moments = [job.kill_at for job in self._jobs.values() if job.kill_at is not None]
         moments += [hold.due for hold in self._holds.values() if hold.due is not None]
         if self._lease and not self._given_up:
@@ -113,7 +113,7 @@ class WatchdogServer:
             self._heard = time.monotonic()
         for message in messages:
             if ended and message["type"] in ("start", "hold"):
-                # Its worker is gone already: the job never starts.
+                # The worker is already gone: the job never starts.
                 self._lost.append(
                     lost_job(message, "the worker died before the start", current_time(message))
                 )
@@ -125,7 +125,7 @@ class WatchdogServer:
                 self._give_up("the worker died")
 
     def _read(self) -> tuple[list[Message], bool]:
-        """Read what is there. Returns: the data, and whether the worker's end is closed."""
+        """Read what has arrived. Returns: the data, and whether the worker's end is closed."""
         messages: list[Message] = []
         while True:
             try:
@@ -160,13 +160,13 @@ class WatchdogServer:
         self._outgoing += pack({"type": kind, "job": job, **members})
 
     def _send(self) -> None:
-        """Send without waiting: a worker that does not read must not keep jobs alive."""
+        """Send without blocking: a worker that does not read must not keep jobs alive."""
         if self._outgoing and not self._closed:
             with contextlib.suppress(OSError):
                 del self._outgoing[: self._socket.send(self._outgoing)]
 
     def _check_silence(self) -> None:
-        silent = self._awake - self._heard  # a stop since then shows at the next wait
+        silent = self._awake - self._heard  # a later suspension shows at the next wait
         if self._lease and silent >= self._lease:
             self._give_up(f"the worker was silent for {silent:.0f} s")
 
@@ -204,7 +204,7 @@ class WatchdogServer:
             self._watch(message, process)
 
     def _watch(self, message: Message, process: subprocess.Popen[bytes]) -> None:
-        process.returncode = 0  # it is reaped here, with the adopted orphans; Popen must not
+        process.returncode = 0  # reaped here, with the adopted orphans; Popen must not
         self._jobs[message["job"]] = NativeJob(message, process.pid)
         self._say("started", message["job"], pid=process.pid)
 
@@ -267,7 +267,7 @@ def main(descriptor: int) -> None:
 
 
 def _take_signals() -> None:
-    """End by the socket alone. Nothing is ignored: jobs would inherit that."""
+    """Use empty handlers, because jobs would inherit SIG_IGN; only the socket ends this process."""
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGCHLD):
         signal.signal(number, lambda *_: None)
     for number in (signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2, signal.SIGALRM):

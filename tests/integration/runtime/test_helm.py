@@ -201,7 +201,7 @@ async def test_a_release_that_stays_busy_is_given_up_after_helms_time(
     assert request.kubernetes.helm is not None
     request.kubernetes.helm.timeout_seconds = 5  # a busy machine needs one for a call
     outcome = await worker.runner.run(request)
-    assert outcome.report.message == f"helm waited in vain: {BUSY}"
+    assert outcome.report.message == f"helm timed out waiting: {BUSY}"
     assert len(helm.calls) > 1
 
 
@@ -231,6 +231,6 @@ async def test_a_job_does_not_wait_for_others_releases_for_ever(
     assert request.kubernetes.helm is not None
     request.kubernetes.helm.timeout_seconds = 1
     outcome = await worker.runner.run(request)
-    assert outcome.report.message == "helm was waited for: other jobs install shop"
+    assert outcome.report.message == "timed out waiting for other jobs that install shop"
     worker.runner.stop(1, "enough")
     assert (await asyncio.wait_for(first, 60)).report.ending is Ending.CANCELLED

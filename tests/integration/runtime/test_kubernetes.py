@@ -207,7 +207,7 @@ async def test_a_cluster_that_refuses_the_job_says_why(
     cluster.faults = [Fault("POST", JOBS, status=403, reason="Forbidden")]
     outcome = await worker.runner.run(in_cluster(worker, "true"))
     assert (outcome.report.ending, outcome.report.exit_code) == (Ending.NOT_STARTED, 126)
-    assert outcome.report.message == "the cluster does not take the job: planned trouble"
+    assert outcome.report.message == "the cluster rejected the job: planned trouble"
 
 
 async def test_a_namespace_that_is_not_there_is_named(
@@ -241,7 +241,7 @@ async def test_without_a_cluster_the_outcome_says_what_to_set(
     worker = await opened()
     outcome = await worker.runner.run(in_cluster(worker, "true"))
     assert outcome.report.ending is Ending.NOT_STARTED
-    assert outcome.report.message == "there is no cluster to run in: set KUBECONFIG, as for kubectl"
+    assert outcome.report.message == "no cluster is configured: set KUBECONFIG, as for kubectl"
 
 
 # pods that do not run
@@ -315,7 +315,7 @@ async def test_a_job_that_needs_too_much_memory_says_so(
     cluster.do(cluster.pod.out_of_memory)
     outcome = await asyncio.wait_for(running, 60)
     assert (outcome.report.ending, outcome.report.exit_code) == (Ending.EXITED, 137)
-    assert texts(facade)[-1] == "it was killed: it needed more memory than it may have"
+    assert texts(facade)[-1] == "it was killed: it exceeded its memory limit"
 
 
 # ending
@@ -432,7 +432,7 @@ async def test_copying_goes_on_after_trouble_and_says_what_is_missing(
     outcome = await worker.runner.run(request)
     assert outcome.report.exit_code == 0
     (notice,) = outcome.report.notices
-    assert notice.startswith("not all is copied: tar: ")
+    assert notice.startswith("not everything was copied: tar: ")
 
 
 async def test_copying_does_not_count_as_the_jobs_time(

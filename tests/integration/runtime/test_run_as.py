@@ -189,7 +189,7 @@ async def test_the_others_have_the_user_without_a_company(
 
 async def test_a_company_has_one_user(facade: Recorder, open_place: Path) -> None:
     run_as = (f"1={ACME}", f"1={GLOBEX}")
-    with pytest.raises(InvalidInput, match="there is a user for 1 already"):
+    with pytest.raises(InvalidInput, match="a user for 1 is already given"):
         await open_worker(plan(facade, open_place / "work", run_as=run_as)).__aenter__()
 
 

@@ -93,7 +93,7 @@ async def test_a_job_whose_input_is_gone_does_not_start(
     facade.answers["jobs/1/inputs/7"] = lambda _request: (404, {"message": "no such file"})
     outcome = await worker.runner.run(launch(worker, "echo started", inputs=[INPUT]))
     assert (outcome.report.ending, outcome.report.exit_code) == (Ending.NOT_STARTED, 126)
-    assert outcome.report.message == f"its input {INPUT.path} can't be had: no such file"
+    assert outcome.report.message == f"its input {INPUT.path} can't be fetched: no such file"
     assert left_in(worker) == []
 
 
@@ -254,7 +254,7 @@ async def test_a_job_without_room_for_its_directory_is_the_workers_trouble(
     records.write_text("in the way")  # also root can't make anything there
     outcome = await worker.runner.run(launch(worker, "true"))
     assert (outcome.report.ending, outcome.report.worker_unable) == (Ending.LOST, True)
-    assert "no directory for a job can be made" in outcome.report.message
+    assert "can't create a job directory" in outcome.report.message
     records.unlink()
     records.mkdir()
 
@@ -437,7 +437,7 @@ async def test_an_outcome_that_was_not_taken_stays_for_the_next_worker(
 
 async def test_a_second_living_worker_of_a_name_is_refused(opened: Opened) -> None:
     await opened(worker="same")
-    with pytest.raises(Conflict, match="a worker named same works in"):
+    with pytest.raises(Conflict, match="a worker named same already works in"):
         await opened(worker="same")
     await opened(worker="other")
 

@@ -118,8 +118,8 @@ def no_interpreter(directory: Path) -> str:
     ("executable", "code", "message"),
     [
         (lambda _: "no-such-program", 127, "no-such-program is not found on PATH"),
-        (lambda _: "/no/such/program", 127, "/no/such/program is not there"),
-        (no_interpreter, 127, "the program named in its first line is not there"),
+        (lambda _: "/no/such/program", 127, "/no/such/program does not exist"),
+        (no_interpreter, 127, "the program named in its first line does not exist"),
         (not_executable, 126, "may not be executed"),
         (no_program, 126, "is not a program this system can run"),
         (str, 126, "may not be executed"),

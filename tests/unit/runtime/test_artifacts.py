@@ -160,7 +160,7 @@ def test_artifacts_are_bounded_together(directory: Path) -> None:
     found, notices = collect(directory, "[abc]", limit=1000)
     assert [one.path for one in found] == ["a", "c"]
     assert notices == [
-        "not kept: b is too large: the artifacts of a job may have 1000 bytes together"
+        "not kept: b is too large: the artifacts of a job may have 1000 bytes in total"
     ]
 
 
@@ -210,7 +210,7 @@ def test_what_is_not_looked_at_is_told(directory: Path) -> None:
     fill(directory, *(str(number) for number in range(MOST_FILES)))
     assert collect(directory, "file") == (
         [],
-        ["not kept: d comes after 10000 files, and was not looked into"],
+        ["not kept: d comes after 10000 files, and was not searched"],
     )
 
 

@@ -73,7 +73,7 @@ def test_a_package_can_add_one_but_not_replace_ours(
     assert set(kinds) == {*BUILT_IN, "Slurm"}
     assert kinds["Native"] is BUILT_IN["Native"]
     assert "Broken can't be loaded" in caplog.text
-    assert "Nonsense is no ExecutorKind" in caplog.text
+    assert "Nonsense is not an ExecutorKind" in caplog.text
     assert errors("Slurm", {"partition": "long"}, None) == {}
     assert "partition" in errors("Native", {"partitions": 1})["/executor_settings/partitions"]
 

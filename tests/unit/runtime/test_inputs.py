@@ -33,7 +33,7 @@ def test_a_name_is_a_plain_word_of_a_shell() -> None:
 
 @pytest.mark.parametrize("path", ["/etc/passwd", "../x", "tmp/../../x", "", "a/../b"])
 def test_no_path_leads_out(tmp_path: Path, path: str) -> None:
-    with pytest.raises(StartFailed, match="no path in a job's directory"):
+    with pytest.raises(StartFailed, match="not a path in a job's directory"):
         write_file(str(tmp_path), path, b"", None)
 
 

@@ -90,7 +90,7 @@ def test_everything_that_is_missing_is_said_at_once() -> None:
         prepared(document, template=Layer({"FILE_UPLOAD": ""}, {"PASSWORD": "hunter2\0"}))
     assert str(refused.value) == (
         "missing required values: FILE_UPLOAD, ACCOUNT; "
-        "PASSWORD has a value no process can be given; unknown placeholders: ${NO}"
+        "PASSWORD has a value that can't be passed to a process; unknown placeholders: ${NO}"
     )
     assert [fault.pointer for fault in refused.value.faults] == [
         "/environment/FILE_UPLOAD",

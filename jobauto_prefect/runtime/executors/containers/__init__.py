@@ -1,1 +1,1 @@
-"""The executors Docker and Podman: a job is a container, by the Docker API that both speak."""
+"""The executors Docker and Podman: a job is a container, run through the Docker API of both."""

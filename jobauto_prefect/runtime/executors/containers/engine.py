@@ -1,4 +1,4 @@
-"""A container engine. Its client blocks, so each call has a thread of its own."""
+"""A container engine. Its client blocks, so each call runs in a thread."""
 
 import asyncio
 import contextlib
@@ -21,22 +21,22 @@ from requests import RequestException
 from jobauto_prefect.errors import StartFailed, WorkerUnable
 from jobauto_prefect.runtime.exit_codes import NOT_EXECUTABLE
 
-ANSWER_SECONDS = 60  # for one call, and for each piece of one that streams
+ANSWER_SECONDS = 60  # for one call, and for each chunk of a streaming one
 
 Result = TypeVar("Result")
 
 
 class EngineUnavailable(Exception):
-    """The engine does not answer, or not as it should; it may do later."""
+    """The engine does not answer, or not properly; it may recover."""
 
 
 class NoSuchContainer(Exception):
-    """There is no such container."""
+    """No such container exists."""
 
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """Where an engine is; `setting` is the variable that says so."""
+    """The address of an engine; `setting` is the variable that sets it."""
 
     name: str
     url: str
@@ -44,10 +44,10 @@ class Address:
 
 
 def connect(url: str) -> Any:
-    """Return a client of the Docker API; DOCKER_TLS_VERIFY and DOCKER_CERT_PATH are heeded.
+    """Return a client of the Docker API, using DOCKER_TLS_VERIFY and DOCKER_CERT_PATH.
 
     Raises:
-        DockerException: nobody answers.
+        DockerException: the engine does not answer.
     """
     tls = {name: value for name, value in kwargs_from_env().items() if name != "base_url"}
     return docker.APIClient(
@@ -59,7 +59,7 @@ def connect(url: str) -> Any:
 
 
 class Engine:
-    """A Docker or Podman engine; connects at the first call."""
+    """A Docker or Podman engine; connects on the first call."""
 
     def __init__(self, address: Address) -> None:
         self.address = address
@@ -69,7 +69,7 @@ class Engine:
         self._threads: anyio.CapacityLimiter | None = None
 
     async def _thread(self, work: Callable[[], Result]) -> Result:
-        # A call that waits for a container's end must not take the place of others.
+        # Calls that wait for a container's end must not use up the threads of others.
         self._threads = self._threads or anyio.CapacityLimiter(math.inf)
         try:
             return await anyio.to_thread.run_sync(
@@ -103,7 +103,7 @@ class Engine:
             return self._client
 
     async def call(self, method: str, *values: Any, **named: Any) -> Any:
-        """Call one method of the client in a thread.
+        """Call a method of the client in a thread.
 
         Raises:
             NoSuchContainer, EngineUnavailable
@@ -113,12 +113,12 @@ class Engine:
         return await self._thread(functools.partial(getattr(client, method), *values, **named))
 
     async def run(self, work: Callable[[Any], Result]) -> Result:
-        """Run a longer piece of work with the client in a thread; raises as `call`."""
+        """Run a longer operation with the client in a thread; raises as `call` does."""
         client = await self.client()
         return await self._thread(lambda: work(client))
 
     async def is_rootless(self) -> bool:
-        """Whether its root is an ordinary user of the machine; asked once.
+        """Whether root in its containers is an ordinary user of the machine; asked once.
 
         Raises:
             WorkerUnable: the engine does not answer.
@@ -135,7 +135,7 @@ class Engine:
         """Fetch an image from its registry.
 
         Raises:
-            StartFailed: it can't be had.
+            StartFailed: it can't be pulled.
             WorkerUnable: the engine does not answer.
         """
 
@@ -163,7 +163,7 @@ class Engine:
         """Check that the engine answers.
 
         Raises:
-            WorkerUnable: it does not.
+            WorkerUnable: it does not answer.
         """
         try:
             await self.call("ping")
@@ -180,9 +180,9 @@ def end_container(client: Any, container: str, seconds: float) -> None:
     """Stop a container (TERM, KILL after `seconds`) and remove it; a missing one is ignored.
 
     Raises:
-        APIError, RequestException: perhaps it is there still.
+        APIError, RequestException: it may still exist.
     """
-    with contextlib.suppress(APIError):  # it does not run, or is gone
+    with contextlib.suppress(APIError):  # it is not running, or is gone
         if seconds > 0:
             client.stop(container, timeout=math.ceil(seconds))
         else:

@@ -31,12 +31,12 @@ from jobauto_prefect.runtime.watchdog.job_handles import Ended, ExternalJob, Gro
 from jobauto_prefect.runtime.workspace import JobRecord, JobWorkspace
 
 AGAIN_SECONDS = 0.5
-"""Between two attempts while the engine does not answer."""
+"""Seconds between attempts while the engine does not answer."""
 
 LAST_OUTPUT_SECONDS = 30.0
-"""For the rest of the output once the container has ended."""
+"""Timeout for the remaining output once the container has ended."""
 NOT_FOUND_PHRASES = ("executable file", "no such file or directory")
-"""How the engines say that."""
+"""How the engines report it."""
 
 
 class ContainerExecutor:
@@ -52,11 +52,11 @@ class ContainerExecutor:
         self.engine = Engine(address)
 
     def execution(self, launch: Launch) -> "ContainerExecution":
-        """Create an execution that has not started."""
+        """Create an execution, not yet started."""
         return ContainerExecution(self, launch)
 
     async def terminate_leftovers(self, records: Sequence[JobRecord], stop_seconds: float) -> None:  # noqa: ARG002
-        """End and remove every container of this workspace: none is this worker's own yet."""
+        """Stop and remove every container of this workspace: all of them are a predecessor's."""
         filters = workspace_filter(str(self.workspace.path))
         try:
             containers = await self.engine.call("containers", all=True, filters=filters)
@@ -78,14 +78,14 @@ class ContainerExecutor:
 
 
 def docker_executor(context: ExecutorContext) -> ContainerExecutor:
-    """Return the executor for Docker, at its setting, else where its own client would look."""
+    """Return the executor for Docker, at the setting's address or its client's default."""
     url = context.plan.docker_url or os.environ.get("DOCKER_HOST")
     url = url or "unix:///var/run/docker.sock"
     return ContainerExecutor(context, Address("Docker", url, "JOBAUTO_DOCKER_URL"))
 
 
 def podman_executor(context: ExecutorContext) -> ContainerExecutor:
-    """Return the executor for Podman, at its setting, else where its own client would look."""
+    """Return the executor for Podman, at the setting's address or its client's default."""
     url = context.plan.podman_url or os.environ.get("CONTAINER_HOST")
     folder = "/run" if os.geteuid() == 0 else os.environ.get("XDG_RUNTIME_DIR", "/run")
     url = url or f"unix://{folder}/podman/podman.sock"
@@ -93,7 +93,7 @@ def podman_executor(context: ExecutorContext) -> ContainerExecutor:
 
 
 class ContainerExecution:
-    """One job as a container, created and attached in `prepare`, so that no output is missed."""
+    """One job as a container, created and attached in `prepare`, so that no output is lost."""
 
     def __init__(self, executor: ContainerExecutor, launch: Launch) -> None:
         self._executor = executor
@@ -123,7 +123,7 @@ class ContainerExecution:
             settings.pull == "missing" and not await self._has_image(launch.image)
         ):
             await self._engine.pull(launch.image)
-        # Whoever cancels this must know when there is a container to remove.
+        # If this is cancelled, the caller must know about a container to remove.
         self._making = asyncio.create_task(self._create_container(user, settings))
         await asyncio.shield(self._making)
 
@@ -136,9 +136,9 @@ class ContainerExecution:
             raise StartFailed(message, NOT_EXECUTABLE) from None
 
     async def _user(self, settings: ContainerSettings) -> tuple[str, Owner | None]:
-        """Return whom the container runs as, and whose its directory is; None: the worker's own.
+        """Return the user of the container and the owner of its directory; None: the worker's own.
 
-        The root of a rootless engine is the worker's own user outside.
+        Root in a rootless engine is the worker's own user outside.
         """
         if await self._engine.is_rootless():
             if settings.user:
@@ -188,7 +188,7 @@ class ContainerExecution:
             raise _not_started(error) from None
 
     async def put(self, path: str, content: bytes) -> None:
-        """Write the file into the directory that is mounted."""
+        """Write the file to the mounted directory."""
         await self._workspace.put(path, content)
 
     async def start(self) -> None:
@@ -208,9 +208,9 @@ class ContainerExecution:
         )
         try:
             await self._engine.call("start", self._name)
-        except EngineUnavailable as error:  # it may have begun
+        except EngineUnavailable as error:  # it may have been started
             await self._remove_container()
-            raise StartFailed(f"whether the container was started is unknown: {error}") from None
+            raise StartFailed(f"can't tell whether the container was started: {error}") from None
         except (NoSuchContainer, StartFailed) as error:
             await self._remove_container()
             raise _not_started(error) from None
@@ -242,7 +242,7 @@ class ContainerExecution:
             await sink("stderr", b"")
 
     async def wait(self) -> Ended:
-        """Wait until the container has ended and is removed."""
+        """Wait until the container has ended and has been removed."""
         if self._group is None:
             raise StartFailed("the job has not been started")
         watching = asyncio.create_task(self._exit())
@@ -250,7 +250,7 @@ class ContainerExecution:
         self._exited.set()
         ended = watching.result() if watching.done() else self._group.ended.result()
         watching.cancel()
-        if ended.lost is None:  # removing it would cut off what is on its way
+        if ended.lost is None:  # removing it would cut off pending output
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(LAST_OUTPUT_SECONDS):
                     await self._streamed.wait()
@@ -263,7 +263,7 @@ class ContainerExecution:
                 await self._engine.call("inspect_container", self._name)
                 self.is_reachable = True
                 await self._engine.call("wait", self._name, timeout=None)
-                # Podman answers 0 to who waits for a container that somebody removes.
+                # Podman answers 0 if the container is removed while waiting.
                 description = await self._engine.call("inspect_container", self._name)
                 return Ended(int(description["State"]["ExitCode"]))
             except (NoSuchContainer, StartFailed) as error:
@@ -276,7 +276,7 @@ class ContainerExecution:
         await asyncio.sleep(AGAIN_SECONDS)
 
     async def stop(self, seconds: float) -> None:
-        """Send TERM to its first process, and KILL to all after so many seconds."""
+        """Send TERM to its first process, and KILL to all after `seconds`."""
         if seconds > 0:
             await self._signal("TERM")
             with contextlib.suppress(TimeoutError):
@@ -285,19 +285,19 @@ class ContainerExecution:
         await self._signal("KILL")
 
     async def _signal(self, name: str) -> None:
-        """Send a signal, again until the engine takes it or the container is gone."""
+        """Send a signal until the engine accepts it or the container is gone."""
         while not self._exited.is_set():
             try:
                 await self._engine.call("kill", self._name, signal=name)
             except EngineUnavailable:
                 await self._wait_for_engine()
-            except (NoSuchContainer, StartFailed):  # it is not there, or does not run
+            except (NoSuchContainer, StartFailed):  # it does not exist, or is not running
                 return
             else:
                 return
 
     async def _remove_container(self) -> None:
-        """Remove the container, then release it from the watchdog, which could as well."""
+        """Remove the container, then release it from the watchdog, which could remove it, too."""
         while True:
             try:
                 await self._engine.run(lambda client: end_container(client, self._name, 0))
@@ -319,7 +319,7 @@ class ContainerExecution:
         self._workspace.keep(report, unsent)
 
     async def discard(self) -> None:
-        """Remove the container where it is there still, the directory and the record."""
+        """Remove the container if it still exists, the directory and the record."""
         if self._making is not None:
             await asyncio.wait({self._making})
             if self._group is None:
@@ -344,19 +344,19 @@ def container_name(launch: Launch) -> str:
 def host_options(launch: Launch, settings: ContainerSettings) -> dict[str, Any]:
     """Build the host options: limits, mounts, network.
 
-    The job's directory has the same path inside, so that each path in its environment holds. The
-    engine keeps no output: it is streamed, and may hold secrets.
+    The job's directory has the same path inside, so that the paths in its environment are valid.
+    The engine stores no output: it is streamed, and may contain secrets.
     """
     directory: Mapping[str, Any] = {
         "mounts": [Mount(launch.directory, launch.directory, type="bind")],
     }
-    if launch.executor == "Podman":  # Docker takes no such options
+    if launch.executor == "Podman":  # Docker has no such options
         directory = {"binds": [f"{launch.directory}:{launch.directory}:rw,nosuid,nodev"]}
     options: dict[str, Any] = {
         **directory,
         "log_config": LogConfig(type="none"),
         "security_opt": ["no-new-privileges"],
-        "cap_drop": ["MKNOD"],  # others could open a device that is left in the directory
+        "cap_drop": ["MKNOD"],  # others could open a device left in the directory
         "read_only": settings.read_only,
         "init": settings.init,
         "ulimits": [_ulimit(name, value) for name, value in settings.ulimits.items()],
@@ -371,7 +371,7 @@ def host_options(launch: Launch, settings: ContainerSettings) -> dict[str, Any]:
 def container_options(launch: Launch, *, user: str, worker: str, workspace: str) -> dict[str, Any]:
     """Build the container's options: image, command, environment, user, labels.
 
-    The whole command is the entry point: the image's own has no say.
+    The whole command is the entry point, replacing the image's own.
     """
     return {
         "image": launch.image,

@@ -1,8 +1,8 @@
-"""What a watchdog runs to end a container of a worker that is gone.
+"""Run by a watchdog to end a container of a worker that is gone.
 
     python -m jobauto_prefect.runtime.executors.containers.undo URL CONTAINER SECONDS
 
-Exit code 0: there is no such container any more.
+Exit code 0: the container no longer exists.
 """
 
 import sys
@@ -11,7 +11,7 @@ from jobauto_prefect.runtime.executors.containers.engine import connect, end_con
 
 
 def main(url: str, container: str, seconds: str) -> None:
-    """End the container; an exception is exit code 1, and the watchdog tries again."""
+    """End the container; an exception makes exit code 1, and the watchdog tries again."""
     end_container(connect(url), container, float(seconds))
 
 

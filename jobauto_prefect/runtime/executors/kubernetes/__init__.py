@@ -2,5 +2,5 @@
 
 Pure: `manifest` (what is created), `pods` (what a pod's status means). `cluster` calls the API;
 `job_objects`, `pod_watch`, `logs` and `pod_files` are the steps of a job, `execution` its whole
-way, and `helm` installs the release an application wants.
+life, and `helm` installs the release an application needs.
 """

@@ -1,6 +1,6 @@
-"""The calls to a Kubernetes API, through the official client's connection, and their retries.
+"""Calls to a Kubernetes API, through the official client's connection, and their retries.
 
-Objects go and come as plain JSON: a server may be older or newer than the client's models.
+Objects are plain JSON, because a server may be older or newer than the client's models.
 """
 
 import asyncio
@@ -27,14 +27,14 @@ config: Any = untyped_config
 
 
 async def load_configuration(configuration: Configuration, context: str | None) -> str:
-    """Fill in address and credentials; returns the namespace they are for.
+    """Fill in address and credentials; return their namespace.
 
-    `context` is one of the configuration's, None: the current one.
+    `context` is a context of the configuration; None: the current one.
 
     Raises:
-        NotReady: there is no configuration, or it can't be used.
+        NotReady: no configuration was found, or it can't be used.
     """
-    # The client reads KUBECONFIG once, when it is imported.
+    # The client reads KUBECONFIG only when it is imported.
     file = os.environ.get("KUBECONFIG") or await asyncio.to_thread(_default_file)
     in_cluster = "KUBERNETES_SERVICE_HOST" in os.environ
     try:
@@ -47,7 +47,7 @@ async def load_configuration(configuration: Configuration, context: str | None) 
             return await asyncio.to_thread(IN_CLUSTER.read_text)
     except (untyped_config.ConfigException, OSError, ValueError, KeyError, TypeError) as error:
         raise NotReady(f"the configuration of the cluster can't be used: {error}") from None
-    raise NotReady("there is no cluster to run in: set KUBECONFIG, as for kubectl")
+    raise NotReady("no cluster is configured: set KUBECONFIG, as for kubectl")
 
 
 def _default_file() -> str | None:
@@ -67,7 +67,7 @@ Result = TypeVar("Result")
 
 
 class ApiError(Exception):
-    """The API refused a request or did not answer (`status` 0); `reason` is Kubernetes' word."""
+    """The API refused a request or did not answer (`status` 0); `reason` is Kubernetes' term."""
 
     def __init__(
         self, status: int, reason: str, message: str, retry_after: float | None = None
@@ -90,7 +90,7 @@ async def retry_while_transient(
     """Retry transient API errors for `patience_seconds`; None retries forever.
 
     Raises:
-        ApiError: a permanent error, or the last transient one in time.
+        ApiError: a permanent error, or the last transient one.
     """
     return await retry(call, _pause_of, patience_seconds)
 
@@ -102,22 +102,22 @@ def _pause_of(error: Exception, usual: float) -> float | None:
 
 
 def parse_api_error(status: int, answer: Object) -> ApiError:
-    """Parse an error answer; `answer` is a Status object, or anything."""
+    """Parse an error answer; `answer` is a Status object, or anything else."""
     return ApiError(status, answer.get("reason", ""), answer.get("message") or f"HTTP {status}")
 
 
 def connection_error(error: Exception) -> ApiError:
-    """Return the error of a request without an answer."""
+    """Return the error for a request without an answer."""
     return ApiError(0, type(error).__name__, f"the cluster does not answer: {error}".rstrip(": "))
 
 
 logger = logging.getLogger(__name__)
 ANSWER = aiohttp.ClientTimeout(total=30, sock_connect=5)
 STREAM = aiohttp.ClientTimeout(total=None, sock_connect=5)
-WATCH_SECONDS = 240  # then the server ends a watch, and another begins
+WATCH_SECONDS = 240  # the server then ends a watch, and another one begins
 
 Api = Any
-"""An `ApiClient` of the official client, whose methods have no types."""
+"""An `ApiClient` of the official client, whose methods are untyped."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,10 +153,10 @@ class Cluster:
             self._api = None
 
     async def open(self) -> Api:
-        """Read where the cluster is and who we are; nothing is asked of it.
+        """Read the cluster's address and our credentials, without a request.
 
         Raises:
-            NotReady: there is no configuration, or it can't be used.
+            NotReady: no configuration was found, or it can't be used.
         """
         async with self._opening:
             if self._api is None:
@@ -170,14 +170,14 @@ class Cluster:
         """Read the version, to check that the cluster answers.
 
         Raises:
-            ApiError: there is no answer.
+            ApiError: it does not answer.
         """
         await self._answer("GET", "/version")
 
     # objects
 
     async def create(self, kind: Kind, namespace: str, manifest: Mapping[str, Any]) -> Object:
-        """Create an object; return the one that is there from an earlier try."""
+        """Create an object; return the existing one if an earlier try created it."""
         try:
             return await self._answer("POST", kind.path(namespace), body=manifest)
         except ApiError as error:
@@ -212,10 +212,10 @@ class Cluster:
     async def watch(
         self, kind: Kind, namespace: str, selector: str, version: str
     ) -> AsyncIterator[tuple[str, Object]]:
-        """Watch changes of objects after a version; ends when the connection does.
+        """Watch changes of objects after a version, until the connection ends.
 
         Raises:
-            ApiError: with the status 410 where the version is too old.
+            ApiError: with status 410 if the version is too old.
         """
         query = [
             ("labelSelector", selector),
@@ -233,7 +233,7 @@ class Cluster:
     async def log(
         self, namespace: str, pod: str, container: str, *, since: str | None, follow: bool
     ) -> AsyncIterator[bytes]:
-        """Read a container's log in pieces, with times."""
+        """Read a container's log in pieces, with timestamps."""
         query = [
             ("container", container),
             ("timestamps", "true"),
@@ -247,15 +247,15 @@ class Cluster:
     async def run(
         self, namespace: str, pod: str, container: str, command: Sequence[str]
     ) -> AsyncIterator[bytes]:
-        """Run a command in a container and give what it writes.
+        """Run a command in a container and return its output.
 
         Raises:
-            ApiError: it failed; the message is what it wrote on stderr.
+            ApiError: it failed; the message is its stderr.
         """
         api = await self.open()
         query = [("container", container), ("stdout", "true"), ("stderr", "true")]
         query += [("command", word) for word in command]
-        open_sockets: Any = WsApiClient  # which has no types
+        open_sockets: Any = WsApiClient  # which is untyped
         sockets: Api = open_sockets(api.configuration)
         try:
             path = PODS.path(namespace, pod, "exec")
@@ -349,7 +349,7 @@ def _with_pause(error: ApiError, headers: Mapping[str, str]) -> ApiError:
 
 
 async def _channels(socket: aiohttp.ClientWebSocketResponse) -> AsyncIterator[bytes]:
-    """Yield the stdout of a remote command; the first byte of a message is its channel."""
+    """Yield the stdout of a remote command; the first byte of a message names its channel."""
     errors = b""
     async for message in socket:
         if message.type is not aiohttp.WSMsgType.BINARY:

@@ -41,13 +41,13 @@ from jobauto_prefect.runtime.workspace import JobWorkspace
 
 logger = logging.getLogger(__name__)
 
-DISCARD_SECONDS = 30.0  # for it to take the order to delete one
-LAST_LOG_SECONDS = 30.0  # for reading what is left in the log
-LAST_STATE_SECONDS = 1.0  # for the last word on a pod that is gone
+DISCARD_SECONDS = 30.0  # for accepting a request to delete
+LAST_LOG_SECONDS = 30.0  # for reading the rest of the log
+LAST_STATE_SECONDS = 1.0  # for the final state of a deleted pod
 
 
 class KubernetesExecution:
-    """From the release its application wants to the deletion of its Job."""
+    """From installing the release it needs to deleting its Job."""
 
     def __init__(
         self, context: ExecutorContext, cluster: Cluster, releases: Releases, launch: Launch
@@ -94,7 +94,7 @@ class KubernetesExecution:
         try:
             await self._create()
         except ApiError as error:
-            message = f"the cluster does not take the job: {error}"
+            message = f"the cluster rejected the job: {error}"
             if error.is_transient:
                 raise WorkerUnable(message, self._launch.executor) from None
             raise StartFailed(message, NOT_EXECUTABLE) from None
@@ -104,7 +104,7 @@ class KubernetesExecution:
         self._workspace.note_start(self._context.clock())
 
     async def _create(self) -> None:
-        """Create the Job, suspended until the watchdog knows of it: it never runs unwatched."""
+        """Create the Job, suspended until the watchdog knows it: it never runs unwatched."""
         cluster, namespace, launch = self._cluster, self._namespace, self._launch
         job = manifest.job_manifest(
             launch,
@@ -118,7 +118,7 @@ class KubernetesExecution:
         self._watchdog = await self._context.watchdogs.get()
         self._hold = await self._watchdog.hold(self._external_job())
         try:
-            # For ever: while there is no answer it may run.
+            # Without a limit: until there is an answer, the job may be running.
             await retry_while_transient(lambda: cluster.resume(namespace, self._name))
         except ApiError:
             await self._release()
@@ -147,7 +147,7 @@ class KubernetesExecution:
         """Wait until no pod of the job runs.
 
         Raises:
-            StartFailed: no node took it, or its container could not be started.
+            StartFailed: no node accepted it, or its container could not be started.
         """
         over = asyncio.create_task(self._wait_until_gone())
         held = asyncio.ensure_future(self._held_group().ended)
@@ -165,7 +165,7 @@ class KubernetesExecution:
                 self._stop_watching()
 
     async def _wait_until_gone(self) -> Finished:
-        """Wait for the end; of a stopped job until its pod is gone."""
+        """Wait for the end; for a stopped job until its pod is gone."""
         watch = self._watched()
         seen = asyncio.create_task(self._wait_until_over())
         asked: asyncio.Task[Any] = asyncio.create_task(self._asked.wait())
@@ -184,7 +184,7 @@ class KubernetesExecution:
             asked.cancel()
 
     async def _wait_until_over(self) -> Finished:
-        """Wait until the pod has finished, or no node took it in time."""
+        """Wait until the pod has finished, or no node accepted it in time."""
         watch = self._watched()
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(self._plan.pending_seconds):
@@ -212,14 +212,14 @@ class KubernetesExecution:
         if self._asked.is_set():
             return Ended(over.exit_code)
         if over.lost is not None:
-            await self._remove()  # its node may only have been silent
+            await self._remove()  # its node may only be unreachable
         self._copies = self._terms.copies and over.lost is None
         failed = over.lost is None and over.exit_code != 0
         self._keeps = failed and self._terms.keep_pod_on_failure
         return Ended(over.exit_code, over.lost)
 
     async def stop(self, seconds: float) -> None:
-        """Delete the Job, and with it its pod."""
+        """Delete the Job with its pod."""
         self._asked.set()
         job_id, claim_id = self._launch.job_id, self._launch.claim_id
         await delete_job(self._cluster, self._namespace, job_id, claim_id, None)
@@ -245,7 +245,7 @@ class KubernetesExecution:
         if self._watching is not None:
             self._watching.cancel()
 
-    # what it left
+    # what it leaves
 
     @property
     def is_reachable(self) -> bool:
@@ -277,7 +277,7 @@ class KubernetesExecution:
         self._workspace.keep(report, unsent)
 
     async def discard(self) -> None:
-        """Delete the Job, unless `keepPodOnFailure` keeps it; where that fails a successor does."""
+        """Delete the Job unless `keepPodOnFailure` applies; if that fails, a successor does."""
         self._stop_watching()
         job_id, claim_id = self._launch.job_id, self._launch.claim_id
         try:
@@ -290,7 +290,7 @@ class KubernetesExecution:
             return
         await self._workspace.discard()
 
-    # what is there once it has been started
+    # what exists once it has been started
 
     def _pod(self) -> CopyContainer:
         return CopyContainer(self._cluster, self._namespace, self._watched())

@@ -1,4 +1,4 @@
-"""The Kubernetes executor: the client is imported, and connects, with the first job."""
+"""The Kubernetes executor: imports the client and connects on the first job."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -26,7 +26,7 @@ class KubernetesExecutor:
         self._known: Cluster | None = None
 
     def execution(self, launch: Launch) -> "KubernetesExecution":
-        """Create an execution that has not started."""
+        """Create an execution, not yet started."""
         cluster = self._cluster()
         from jobauto_prefect.runtime.executors.kubernetes.execution import KubernetesExecution
 

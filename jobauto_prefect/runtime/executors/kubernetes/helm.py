@@ -1,8 +1,8 @@
-"""Installing the release an application wants, before its job.
+"""Installs the release an application needs, before its job.
 
-`helm` is a process under the worker's watchdog, so that it ends with its worker. One worker
-installs a release once at a time; several workers are kept apart by Helm, which refuses a release
-that is being installed: that is tried again for as long as Helm may take.
+`helm` is a process under the worker's watchdog, so that it ends with its worker. A worker runs one
+installation of a release at a time. Between workers Helm refuses a release that is being installed,
+and the refused worker retries for Helm's timeout.
 """
 
 import asyncio
@@ -25,15 +25,16 @@ from jobauto_prefect.runtime.watchdog.jobs import MARKER
 from jobauto_prefect.runtime.worker_config import KubernetesConfig
 from jobauto_prefect.runtime.workspace import JobRecord
 
-OVER_SECONDS = 60.0  # beyond Helm's own timeout, for fetching the chart and rolling back
-STOP_SECONDS = 10.0  # for Helm to mark a release as failed when it is asked to end
+OVER_SECONDS = 60.0  # in addition to Helm's own timeout, for fetching the chart and rolling back
+STOP_SECONDS = 10.0  # for Helm to mark a release as failed when asked to end
 BUSY_PAUSE_SECONDS = 2.0
-ERROR_BYTES = 4096  # bytes of stderr that are looked at
+ERROR_BYTES = 4096  # bytes of stderr that are examined
 NOT_PASSED_ON = ("JOBAUTO_", "MULTIFLEXI_", "PREFECT_", "DB_")
 
 BUSY = ("another operation (install/upgrade/rollback) is in progress",)
 BUSY_UPGRADE = (*BUSY, "cannot re-use a name that is still in use", "release: already exists")
-"""What Helm says of a release that somebody else installs; the last two where both found none."""
+"""Helm's messages about a release that another process is installing; the last two appear if
+neither process found one."""
 
 
 class Releases:
@@ -47,7 +48,7 @@ class Releases:
     async def install(
         self, launch: Launch, run: HelmRun, namespace: str, record: str, sink: Sink
     ) -> None:
-        """Run `helm` until it has succeeded; its output goes to `sink`.
+        """Run `helm` until it succeeds; its output goes to `sink`.
 
         Raises:
             StartFailed: with Helm's message.
@@ -57,7 +58,7 @@ class Releases:
             async with asyncio.timeout(run.timeout_seconds):
                 await lock.acquire()
         except TimeoutError:
-            message = f"helm was waited for: other jobs install {run.release.strip('/')}"
+            message = f"timed out waiting for other jobs that install {run.release.strip('/')}"
             raise StartFailed(message, NOT_EXECUTABLE) from None
         try:
             await self._install(self._start(launch, run, namespace, record), run, sink)
@@ -77,11 +78,11 @@ class Releases:
             if not tail.contains(BUSY_UPGRADE if run.argv[1] == "upgrade" else BUSY):
                 raise StartFailed(f"helm failed: {tail.message()}", ended.exit_code)
             if loop.time() + BUSY_PAUSE_SECONDS > until:
-                raise StartFailed(f"helm waited in vain: {tail.message()}", ended.exit_code)
+                raise StartFailed(f"helm timed out waiting: {tail.message()}", ended.exit_code)
             await asyncio.sleep(BUSY_PAUSE_SECONDS)
 
     async def terminate_leftovers(self, records: Sequence[JobRecord], stop_seconds: float) -> None:
-        """Terminate helm processes of a predecessor's jobs."""
+        """Terminate helm processes left by a predecessor's jobs."""
         traces = [
             ProcessFingerprint(None, None, f"{MARKER}={record.directory}") for record in records
         ]
@@ -122,7 +123,7 @@ class Releases:
                 ended = await asyncio.shield(group.ended)
         except TimeoutError:
             await self._stop(watchdog, start.job, group)
-            message = f"helm has been ended: it took more than {run.timeout_seconds} s"
+            message = f"helm was stopped: it took more than {run.timeout_seconds} s"
             raise StartFailed(message, NOT_EXECUTABLE) from None
         except asyncio.CancelledError:
             await self._stop(watchdog, start.job, group)
@@ -138,12 +139,12 @@ class Releases:
 
 
 def confined_argv(argv: Sequence[str], folder: Path) -> list[str]:
-    """Return the call of `helm` with its local chart and values files as paths in the folder.
+    """Return the `helm` command with its local chart and values files as paths in the folder.
 
-    They are where links lead; what can't be found is not left to Helm, which reads addresses, too.
+    Links are followed. A file that is not found is not left to Helm, which would also read URLs.
 
     Raises:
-        StartFailed: one is not in the folder.
+        StartFailed: a file is not in the folder.
     """
     words = list(argv)
     chart = 4 if words[1] == "upgrade" else 3
@@ -153,7 +154,7 @@ def confined_argv(argv: Sequence[str], folder: Path) -> list[str]:
         if word == "--values":
             (path,) = next(csv.reader([words[place + 1]]))
             quoted = _path_within(folder, path).replace('"', '""')
-            words[place + 1] = f'"{quoted}"'  # Helm reads a line of comma-separated paths
+            words[place + 1] = f'"{quoted}"'  # Helm reads comma-separated paths
     return words
 
 
@@ -164,7 +165,7 @@ def _path_within(folder: Path, path: str) -> str:
         real = None
     if real is None or not real.is_relative_to(folder.resolve()):
         raise StartFailed(
-            f"helm is given no {path}: charts and values files are in {folder}, links followed; "
+            f"helm can't use {path}: charts and values files must be in {folder}, links followed; "
             "an administrator can put it there, or set JOBAUTO_HELM_DIRECTORY",
             NOT_EXECUTABLE,
         )
@@ -172,7 +173,7 @@ def _path_within(folder: Path, path: str) -> str:
 
 
 class ErrorTail:
-    """Passes output on and remembers the end of stderr."""
+    """Passes output on and keeps the end of stderr."""
 
     def __init__(self, sink: Sink) -> None:
         self._sink = sink
@@ -190,8 +191,8 @@ class ErrorTail:
         return any(phrase in text for phrase in phrases)
 
     def message(self) -> str:
-        """Return Helm's error, without what it said before."""
+        """Return Helm's error without its earlier output."""
         lines = [line.strip() for line in self._stderr.decode(errors="replace").splitlines()]
         lines = [line for line in lines if line]
         first = next((n for n, line in enumerate(lines) if line.startswith("Error:")), -1)
-        return " ".join(lines[first:]) if lines else "it said nothing"
+        return " ".join(lines[first:]) if lines else "no message"

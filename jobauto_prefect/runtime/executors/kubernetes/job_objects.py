@@ -1,8 +1,8 @@
-"""The objects of a job in the cluster: created suspended, deleted also for a worker that is gone.
+"""The objects of a job in the cluster: created suspended; deleted even if their worker is gone.
 
     python -m jobauto_prefect.runtime.executors.kubernetes.job_objects NAMESPACE JOB CLAIM [CONTEXT]
 
-Exit code 0: nothing of it runs any more.
+Exit code 0: nothing of it is running any more.
 """
 
 import asyncio
@@ -27,18 +27,18 @@ from jobauto_prefect.runtime.executors.kubernetes.manifest import (
 )
 from jobauto_prefect.runtime.protocol import Launch
 
-PATIENCE_SECONDS = 60.0  # with a cluster that does not answer
+PATIENCE_SECONDS = 60.0  # if the cluster does not answer
 
 
 async def create_job(
     cluster: Cluster, namespace: str, launch: Launch, job: Manifest, files: Collection[bytes]
 ) -> None:
-    """Create the suspended Job and the Secrets it owns; `files` in the order of the Job's mounts.
+    """Create the suspended Job and the Secrets it owns; `files` in order of the Job's mounts.
 
     Raises:
-        ApiError: the cluster refuses, or does not answer for a minute. What is there by then does
-            not run.
-        StartFailed: it can't have the environment.
+        ApiError: the cluster refuses, or does not answer for a minute. Anything created by then is
+            not running.
+        StartFailed: Kubernetes can't take the environment.
     """
     made = await retry_while_transient(
         partial(cluster.create, JOBS, namespace, job), PATIENCE_SECONDS
@@ -58,7 +58,7 @@ ANSWER_SECONDS = 60.0
 
 
 def job_selector(job_id: int, claim_id: UUID) -> str:
-    """Return the label selector of all objects of an attempt."""
+    """Return the label selector for all objects of an attempt."""
     return ",".join(f"{name}={value}" for name, value in job_labels(job_id, claim_id).items())
 
 
@@ -76,9 +76,9 @@ async def delete_job(
 async def remove_job(
     cluster: Cluster, namespace: str, job_id: int, claim_id: UUID, patience_seconds: float | None
 ) -> None:
-    """Delete a Job, and wait until it and its pods are gone.
+    """Delete a Job and wait until it and its pods are gone.
 
-    `patience_seconds` is for a cluster that does not answer, None: for ever.
+    `patience_seconds` limits the wait for a cluster that does not answer; None: no limit.
 
     Raises:
         ApiError: it does not answer, or refuses.
@@ -102,7 +102,7 @@ async def _has_remaining(
 
 
 def undo_command(namespace: str, launch: Launch, context: str | None) -> list[str]:
-    """Return the command by which a watchdog deletes a job whose worker is gone."""
+    """Return the command with which a watchdog deletes a job whose worker is gone."""
     command = [sys.executable, "-m", "jobauto_prefect.runtime.executors.kubernetes.job_objects"]
     command += [namespace, str(launch.job_id), str(launch.claim_id)]
     return [*command, context] if context else command

@@ -1,8 +1,8 @@
 """The log of a job's container, read to its end across connections, each line once.
 
-Kubernetes puts the time in front of each line (`timestamps=true`) and gives a log out from a whole
-second on (`sinceTime`). So what is read again is known by its time, and among lines of one time by
-their number.
+Kubernetes prefixes each line with its time (`timestamps=true`) and returns a log from a whole
+second on (`sinceTime`). So repeated lines are recognised by their time, and lines of the same time
+by their number.
 """
 
 import asyncio
@@ -21,38 +21,38 @@ TIMED = re.compile(rb"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?:\.(\d{1,9}))?Z ")
 
 @dataclass(slots=True)
 class LogReader:
-    """Takes what connections give and returns what is new of it."""
+    """Takes the bytes of each connection and returns the new lines."""
 
     _last: bytes = b""  # the time of the last line
     _count: int = 0  # lines with this time
-    _behind: bool = False  # what comes has been read already
-    _again: int = 0  # lines with the last time that came again
+    _behind: bool = False  # the incoming lines have been read before
+    _again: int = 0  # repeated lines with the last time
     _partial: bytes = b""
 
     @property
     def since(self) -> str | None:
-        """The time from which to read the log on; None means from its beginning."""
+        """The time from which to resume reading the log; None means from its beginning."""
         return f"{self._last[:19].decode('ascii')}Z" if self._last else None
 
     def connected(self) -> None:
-        """Start a new connection, which repeats what the former one left unfinished."""
+        """Start a new connection, which repeats the line the former one left unfinished."""
         self._behind, self._again, self._partial = bool(self._last), 0, b""
 
     def feed(self, data: bytes) -> bytes:
-        """Return the new lines that are complete with this piece, without their times."""
+        """Return the new lines that this chunk completes, without their times."""
         *lines, self._partial = (self._partial + data).split(b"\n")
         return b"".join(self._new(line + b"\n") for line in lines)
 
     def finish(self) -> bytes:
-        """Return what there is of a last line without an end."""
+        """Return an unfinished last line."""
         line, self._partial = self._partial, b""
         return self._new(line) if line else b""
 
     def _new(self, line: bytes) -> bytes:
         match = TIMED.match(line)
-        if match is None:  # a word of the node's own
+        if match is None:  # a message from the node itself
             return b"" if self._behind else line
-        # With all nine digits the order of bytes is that of time.
+        # With all nine digits the order of bytes is the order of time.
         time = match[1] + b"." + (match[2] or b"").ljust(9, b"0")
         if self._behind and not self._catches_up(time):
             return b""
@@ -72,7 +72,7 @@ PAUSE_SECONDS = 0.3
 
 
 async def follow_log(cluster: Cluster, namespace: str, watch: PodWatch, sink: Sink) -> None:
-    """Pass all lines to `sink`, and finally a notice where some may be missing."""
+    """Pass all lines to `sink`, and finally a notice if some may be missing."""
     await watch.wait_until(lambda: watch.gone or not isinstance(watch.state, Pending))
     reader = LogReader()
     while True:
@@ -80,7 +80,7 @@ async def follow_log(cluster: Cluster, namespace: str, watch: PodWatch, sink: Si
         is_all = await _read(cluster, namespace, watch, reader, sink)
         if watch.gone or (is_over and is_all):
             break
-        # A connection that ended is mostly the end of the job: its state comes soon.
+        # A connection mostly ends because the job does: its state comes soon.
         await asyncio.sleep(PAUSE_SECONDS)
     await sink("stdout", reader.finish())
     if isinstance(watch.state, Finished) and watch.state.note:
@@ -92,7 +92,7 @@ async def follow_log(cluster: Cluster, namespace: str, watch: PodWatch, sink: Si
 async def _read(
     cluster: Cluster, namespace: str, watch: PodWatch, reader: LogReader, sink: Sink
 ) -> bool:
-    """Read over one connection. Returns: True if the log is complete, or there is none."""
+    """Read over one connection. Returns: True if the log is complete, or does not exist."""
     if watch.pod is None:
         return True
     name = watch.pod["metadata"]["name"]
@@ -105,6 +105,6 @@ async def _read(
             if data := reader.feed(piece):
                 await sink("stdout", data)
     except ApiError as error:
-        logger.debug("the log of pod %s is read again: %s", name, error)
+        logger.debug("reading the log of pod %s again: %s", name, error)
         return not error.is_transient
     return True

@@ -1,6 +1,6 @@
-"""The Job of one attempt, and its Secrets; pure.
+"""The Job of one attempt, and its Secrets. Pure.
 
-It is created suspended, so that its Secret can name it as its owner before a pod starts.
+The Job is created suspended, so that its Secret can name it as owner before a pod starts.
 """
 
 import base64
@@ -24,12 +24,12 @@ Manifest = dict[str, Any]
 
 
 def job_name(job_id: int, claim_id: UUID) -> str:
-    """Return the name of the Job and of its Secret: another attempt has another."""
+    """Return the name of the Job and of its Secret, different for each attempt."""
     return f"jobauto-{job_id}-{claim_id.hex[:8]}"
 
 
 def job_labels(job_id: int, claim_id: UUID) -> dict[str, str]:
-    """Return the labels by which a job is found again."""
+    """Return the labels that identify a job's objects."""
     return {
         "app.kubernetes.io/managed-by": "jobauto",
         "jobauto/job": str(job_id),
@@ -38,21 +38,21 @@ def job_labels(job_id: int, claim_id: UUID) -> dict[str, str]:
 
 
 def files_name(launch: Launch) -> str:
-    """Return the name of the Secret with the files a job is given."""
+    """Return the name of the Secret with the job's input files."""
     return f"{job_name(launch.job_id, launch.claim_id)}-files"
 
 
 def files_manifest(launch: Launch, owner: str, contents: Iterable[bytes]) -> Manifest:
-    """Return a Secret of these files, in order of their paths, owned by the Job with this uid."""
+    """Return a Secret with these files, in order of their paths, owned by the Job with this uid."""
     data = {file_key(number): content for number, content in enumerate(contents)}
     return _secret(launch, files_name(launch), owner, data)
 
 
 def secret_manifest(launch: Launch, owner: str) -> Manifest:
-    """Return a Secret of the environment, owned by the Job with this uid.
+    """Return a Secret with the environment, owned by the Job with this uid.
 
     Raises:
-        StartFailed: a variable has a name that Kubernetes can't have.
+        StartFailed: Kubernetes does not allow a variable's name.
     """
     values = launch.environment | secret_arguments(launch)
     wrong = sorted(name for name in values if not SECRET_KEY.fullmatch(name))
@@ -92,21 +92,21 @@ def secret_arguments(launch: Launch) -> dict[str, str]:
 
 
 def argument_name(number: int) -> str:
-    """Return the variable that stands for an argument."""
+    """Return the name of the variable that stands for an argument."""
     return f"JOBAUTO_ARGUMENT_{number}"
 
 
 def file_key(number: int) -> str:
-    """Return the entry of a file that a job is given."""
+    """Return the Secret key of an input file."""
     return f"file-{number}"
 
 
 JOB, COPIES = "job", "artifacts"
-"""The names of a pod's containers: the application's, and the one its files are copied from."""
+"""Names of a pod's containers: the application's, and the one files are copied from."""
 
-BEYOND_SECONDS = 30  # past its timeout, the cluster ends a job that its worker could not
-FORGET_SECONDS = 3600  # after its end, where no worker deletes it
-KEPT_SECONDS = 7 * 24 * 3600  # a failed pod that is kept for troubleshooting
+BEYOND_SECONDS = 30  # after its timeout, the cluster ends a job that its worker could not end
+FORGET_SECONDS = 3600  # after its end, if no worker deletes it
+KEPT_SECONDS = 7 * 24 * 3600  # for a failed pod that is kept for troubleshooting
 LABEL = re.compile(r"[A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?")
 WAITING = "trap 'exit 0' TERM; while :; do sleep 3600 & wait $!; done"
 PULL = {"always": "Always", "missing": "IfNotPresent", "never": "Never"}
@@ -114,20 +114,21 @@ PULL = {"always": "Always", "missing": "IfNotPresent", "never": "Never"}
 
 @dataclass(frozen=True, slots=True)
 class OutputMount:
-    """What is copied from a pod: `path` inside the folder that is mounted there as a volume."""
+    """What is copied from a pod: `path` inside `folder`, which is a volume."""
 
     folder: str
     path: str
 
 
 def output_mount(terms: KubernetesTerms, directory: str) -> OutputMount:
-    """Return where `outputPath` is.
+    """Return the place of `outputPath`.
 
-    A relative one is in the job's own directory, none is all of that. An absolute one is a folder,
-    or a file if there is a dot in its last part; its folder is empty when the job starts.
+    A relative path is in the job's own directory; without one, the whole directory is copied. An
+    absolute path is a folder, or a file if its last part contains a dot; its folder is empty when
+    the job starts.
 
     Raises:
-        StartFailed: it is the root of the file system, or leaves the job's directory.
+        StartFailed: it is the root of the file system, or outside the job's directory.
     """
     path = PurePosixPath(terms.output_path or ".")
     if ".." in path.parts:
@@ -150,7 +151,7 @@ def required_settings(launch: Launch) -> KubernetesSettings:
     """Parse the executor settings of a job.
 
     Raises:
-        StartFailed: they are wrong, or there is no image.
+        StartFailed: they are invalid, or the application has no image.
     """
     if not launch.image:
         message = "Kubernetes runs an image, and the application has no ociimage"
@@ -171,10 +172,10 @@ def job_manifest(
     stop_seconds: float,
     files: Sequence[str] = (),
 ) -> Manifest:
-    """Return the Job, suspended. `files` are the paths of what it is given, in its directory.
+    """Return the Job, suspended. `files` are the paths of its input files in its directory.
 
     Raises:
-        StartFailed: the definition asks for what can't be.
+        StartFailed: the definition asks for something impossible.
     """
     name = job_name(launch.job_id, launch.claim_id)
     labels = settings.labels | job_labels(launch.job_id, launch.claim_id)
@@ -231,7 +232,7 @@ def _pod(
     return _without_none(
         {
             "restartPolicy": "Never",
-            "enableServiceLinks": False,  # they would be variables nobody has set
+            "enableServiceLinks": False,  # links would add variables that nobody has set
             "serviceAccountName": settings.service_account,
             "automountServiceAccountToken": settings.service_account is not None,
             "imagePullSecrets": [{"name": name} for name in settings.image_pull_secrets] or None,
@@ -282,9 +283,9 @@ def _mounts(mounts: Mapping[str, str]) -> list[Manifest]:
 
 
 def _command(launch: Launch) -> Iterable[str]:
-    """Yield the argument vector, with references in the place of secrets.
+    """Yield the argument vector, with references instead of secrets.
 
-    Kubernetes puts variables in the place of `$(NAME)`; a dollar that means itself is doubled.
+    Kubernetes substitutes variables for `$(NAME)`; a literal dollar is doubled.
     """
     secret = secret_arguments(launch)
     for number, word in enumerate(launch.argv):
@@ -308,7 +309,7 @@ def _resources(settings: KubernetesSettings) -> Manifest | None:
 
 
 def _amounts(cpu: float | None, memory: str | None) -> Manifest:
-    """Return cores in thousandths; memory in bytes or with k, m, g, which are powers of 1024."""
+    """Return cores in thousandths, and memory, whose k, m, g are powers of 1024, as Ki, Mi, Gi."""
     amounts = {}
     if cpu is not None:
         amounts["cpu"] = f"{math.ceil(cpu * 1000)}m"

@@ -1,4 +1,4 @@
-"""Files out of a pod: a tar archive, written by the container that waits beside the job's."""
+"""Copies files from a pod: a tar archive, written by the container that waits beside the job's."""
 
 import asyncio
 import io
@@ -22,7 +22,7 @@ from jobauto_prefect.runtime.executors.kubernetes.pods import Object, container_
 logger = logging.getLogger(__name__)
 
 PATIENCE_SECONDS = 60.0
-ROOM = 10  # so many times what a job may keep is looked through
+ROOM = 10  # times the limit of the job's artifacts is searched
 
 
 class ArchiveTooLarge(Exception):
@@ -31,7 +31,7 @@ class ArchiveTooLarge(Exception):
 
 @dataclass(frozen=True, slots=True)
 class CopyContainer:
-    """Where a pod is, and how it is there."""
+    """The address of a pod and the folder to copy."""
 
     cluster: Cluster
     namespace: str
@@ -52,7 +52,7 @@ async def copy_files(
 ) -> list[str]:
     """Copy the pod's files into a directory; return those left out, with reasons.
 
-    A file is left out that alone has more than `limit_bytes`.
+    A file that alone exceeds `limit_bytes` is left out.
     """
     try:
         async with asyncio.timeout(PATIENCE_SECONDS):
@@ -65,11 +65,11 @@ async def copy_files(
     except TimeoutError:
         why = (
             pod.read_state.get("waiting", {}).get("reason")
-            or "the container for it does not answer"
+            or "the container for copying does not answer"
         )
         return [f"no files were copied: {why}"]
     except ApiError as error:
-        return [f"not all is copied: {error}"]
+        return [f"not everything was copied: {error}"]
 
 
 async def end_copies(pod: CopyContainer) -> None:
@@ -77,24 +77,26 @@ async def end_copies(pod: CopyContainer) -> None:
     try:
         async for _ in pod.run(["sh", "-c", "kill 1"]):
             pass
-    except ApiError as error:  # it ended before the command could say so
+    except ApiError as error:  # it ended before the command could report so
         logger.debug("the container for copies: %s", error)
 
 
 async def _copy(
     pod: CopyContainer, place: OutputMount, directory: Path, limit_bytes: int
 ) -> list[str]:
-    """Copy what a pod left. Raises an ApiError only where another try may bring more."""
+    """Copy what a pod left. Raises an ApiError only if another try may copy more."""
     notices: list[str] = []
     with tempfile.TemporaryFile() as archive:
         try:
             await _fetch(pod, place, archive, ROOM * limit_bytes)
         except ArchiveTooLarge:
-            notices.append(f"not all is copied: {place.path} has more than {archive.tell()} bytes")
+            notices.append(
+                f"not everything was copied: {place.path} has more than {archive.tell()} bytes"
+            )
         except ApiError as error:
             if error.is_transient:
                 raise
-            notices.append(f"not all is copied: {error}")
+            notices.append(f"not everything was copied: {error}")
         archive.seek(0)
         return notices + await asyncio.to_thread(_unpack, archive, directory, limit_bytes)
 
@@ -110,9 +112,9 @@ async def _fetch(
 
 
 def _unpack(archive: BinaryIO, directory: Path, limit_bytes: int) -> list[str]:
-    """Unpack regular files only, and only below the directory, which is this process's own.
+    """Unpack only regular files, and only below the directory, which belongs to this process.
 
-    Return which are left out, with reasons.
+    Return the files left out, with reasons.
     """
     notices: list[str] = []
     try:
@@ -128,5 +130,5 @@ def _unpack(archive: BinaryIO, directory: Path, limit_bytes: int) -> list[str]:
                     target.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
                     target.write_bytes(content.read())
     except (tarfile.TarError, OSError, io.UnsupportedOperation) as error:
-        notices.append(f"not all is copied: {error}")
+        notices.append(f"not everything was copied: {error}")
     return notices

@@ -1,4 +1,4 @@
-"""The state of one job's pod, watched across lost connections."""
+"""Watches the state of one job's pod across lost connections."""
 
 import asyncio
 import logging
@@ -19,10 +19,10 @@ logger = logging.getLogger(__name__)
 
 
 class PodWatch:
-    """Keeps `pod` and `state` as they are in the cluster, across lost connections.
+    """Keeps `pod` and `state` up to date with the cluster, across lost connections.
 
-    `pod` is None as long as there is none; `gone` says that there was one. `trouble` is why the
-    cluster can't be asked, empty while it can.
+    `pod` is None while no pod exists; `gone` says that one existed. `trouble` is why the cluster
+    can't be reached, empty while it can.
     """
 
     def __init__(self, cluster: Cluster, namespace: str, selector: str) -> None:
@@ -46,16 +46,16 @@ class PodWatch:
                 if error.status == 410:  # the resource version is too old: list again
                     continue
                 self.trouble = str(error)
-                logger.info("the pod of %s is looked for again: %s", self._selector, error)
+                logger.info("looking for the pod of %s again: %s", self._selector, error)
                 await asyncio.sleep(error.retry_after or next(pauses))
 
     async def wait_until(self, condition: Callable[[], bool]) -> None:
-        """Wait until the condition holds."""
+        """Wait until the condition is true."""
         async with self._changed:
             await self._changed.wait_for(condition)
 
     async def close(self) -> None:
-        """Note that the pod was removed; nothing more will come."""
+        """Note that the pod was removed; nothing more will happen."""
         async with self._changed:
             self.gone = True
             self._changed.notify_all()
@@ -84,19 +84,19 @@ class PodWatch:
 
 
 def _later(before: PodState, now: PodState) -> PodState:
-    """Return the later state, but a finished one stays as it was seen first."""
+    """Return the later state, but keep a finished one as it was seen first."""
     return before if isinstance(before, Finished) else now
 
 
 async def explain_pending(
     cluster: Cluster, namespace: str, watch: PodWatch, job: str, waited_seconds: float
 ) -> str:
-    """Explain why a job does not run, for people; `job` is the name of its Job."""
+    """Explain why a job is not running; `job` is the name of its Job."""
     seconds = f"{waited_seconds:g} s"
     if isinstance(watch.state, Pending) and watch.state.why:
         return watch.state.why + ("" if watch.state.hopeless else f" (for {seconds})")
     if watch.trouble:
-        return f"the cluster has not said for {seconds} whether it runs: {watch.trouble}"
+        return f"the cluster has not answered for {seconds}: {watch.trouble}"
     about = watch.pod["metadata"]["name"] if watch.pod is not None else job
     try:
         events = await cluster.list_objects(EVENTS, namespace, field=f"involvedObject.name={about}")

@@ -1,7 +1,6 @@
-"""What the status of a pod says about its job; pure.
+"""The state of a job, from the status of its pod. Pure.
 
-The names of reasons and conditions are Kubernetes' own (API reference, PodStatus and
-ContainerState).
+Reasons and conditions have Kubernetes' names (API reference, PodStatus and ContainerState).
 """
 
 from collections.abc import Iterable, Mapping
@@ -12,7 +11,7 @@ from jobauto_prefect.runtime.executors.kubernetes.manifest import JOB
 from jobauto_prefect.runtime.exit_codes import NOT_EXECUTABLE, NOT_FOUND
 
 Object = Mapping[str, Any]
-"""An object of the API as it came."""
+"""An object from the API, as JSON."""
 
 UNSTARTABLE = ("StartError", "ContainerCannotRun", "RunContainerError")
 HOPELESS = ("InvalidImageName", "ErrImageNeverPull")
@@ -21,10 +20,10 @@ MISSING = ("no such file", "not found")
 
 @dataclass(frozen=True, slots=True)
 class Pending:
-    """The job does not run yet; a `hopeless` one never will.
+    """The job is not running yet; a `hopeless` one never will.
 
-    `why` is empty where nothing is wrong so far. `exit_code` is what a shell would return, None
-    where nobody has tried to start it.
+    `why` is empty if nothing is wrong so far. `exit_code` is what a shell would return, None if
+    nothing has tried to start it.
     """
 
     why: str = ""
@@ -34,15 +33,15 @@ class Pending:
 
 @dataclass(frozen=True, slots=True)
 class Running:
-    """The process of the job runs."""
+    """The process of the job is running."""
 
 
 @dataclass(frozen=True, slots=True)
 class Finished:
     """The process of the job has ended.
 
-    `lost` says what happened to it, None where it ended by itself; `unstartable` why it never
-    began, with the exit code a shell would return. `note` is for people.
+    `lost` says what happened to it, None if it ended by itself; `unstartable` says why it never
+    started, with the exit code a shell would return. `note` is for people.
     """
 
     exit_code: int | None = None
@@ -80,7 +79,7 @@ def read_state(pod: Object) -> PodState:
 
 
 def container_state(pod: Object, name: str) -> Object:
-    """Read the state of one container: `waiting`, `running` or `terminated`, or nothing."""
+    """Read the state of one container: `waiting`, `running`, `terminated` or none."""
     for container in pod.get("status", {}).get("containerStatuses") or ():
         if container.get("name") == name:
             state: Object = container.get("state") or {}
@@ -94,10 +93,10 @@ def _terminated(status: Object, end: Object) -> Finished:
         missing = any(phrase in message.lower() for phrase in MISSING)
         return Finished(NOT_FOUND if missing else NOT_EXECUTABLE, unstartable=message or reason)
     if reason == "ContainerStatusUnknown":
-        return Finished(lost=_disruption(status) or "its node does not know what became of it")
+        return Finished(lost=_disruption(status) or "its node does not know what happened to it")
     if code != 0 and (disruption := _disruption(status)):
         return Finished(lost=disruption)
-    note = "it was killed: it needed more memory than it may have" if reason == "OOMKilled" else ""
+    note = "it was killed: it exceeded its memory limit" if reason == "OOMKilled" else ""
     return Finished(code, note=note)
 
 
@@ -131,7 +130,7 @@ def latest_warning(events: Iterable[Object]) -> str:
 
 
 def _moment(event: Object) -> str:
-    """Return when it happened, as the API's text: these sort as the times do."""
+    """Return when it happened, as the API's text, which sorts by time."""
     metadata = event.get("metadata", {})
     times = (event.get("lastTimestamp"), event.get("eventTime"), metadata.get("creationTimestamp"))
     return next((time for time in times if time), "")

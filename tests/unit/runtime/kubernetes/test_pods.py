@@ -71,7 +71,7 @@ DISRUPTION = {
         (pod("Running", ended(3)), Finished(3)),
         (
             pod("Failed", ended(137, "OOMKilled")),
-            Finished(137, note="it was killed: it needed more memory than it may have"),
+            Finished(137, note="it was killed: it exceeded its memory limit"),
         ),
         (
             pod(
@@ -96,7 +96,7 @@ DISRUPTION = {
         (pod("Failed", ended(0, "Completed"), conditions=[DISRUPTION]), Finished(0)),
         (
             pod("Failed", ended(137, "ContainerStatusUnknown")),
-            Finished(lost="its node does not know what became of it"),
+            Finished(lost="its node does not know what happened to it"),
         ),
         (pod("Failed"), Finished(lost="its pod failed")),
     ],
