@@ -58,9 +58,9 @@ def _are_uuids(parameters: Mapping[str, str]) -> bool:
 
 
 def is_uuid(text: object) -> bool:
-    """Whether a text is a UUID as Prefect's paths take them: with hyphens."""
+    """Whether a text is a UUID as Prefect's paths take them: with hyphens, each in its place."""
     try:
-        return isinstance(text, str) and len(text) == 36 and bool(UUID(text))
+        return isinstance(text, str) and str(UUID(text)) == text.lower()
     except ValueError:
         return False
 

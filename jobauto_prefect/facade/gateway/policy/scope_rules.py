@@ -16,6 +16,7 @@ from jobauto_prefect.facade.gateway.policy.scoped_request import (
     ScopedRequest,
     require_few,
 )
+from jobauto_prefect.facade.gateway.route_lookup import is_uuid
 from jobauto_prefect.facade.gateway.routes import ScopeRule
 
 RUN_FILTERS = ("flow_runs", "task_runs")
@@ -32,7 +33,8 @@ MAX_VALUES_BYTES = 64 * 1024
 
 WORKER_EVENTS = "prefect.worker."
 RUN_EVENTS = "prefect.flow-run."
-TASK_RUN_EVENTS = "prefect.task-run."
+TASK_RUN_NAMES = "prefect.task-run"
+TASK_RUN_EVENTS = f"{TASK_RUN_NAMES}."
 NO_POOL = "prefect.work-pool.none"
 RuleFunction = Callable[[ScopedRequest], Awaitable[Decision]]
 
@@ -253,7 +255,8 @@ async def _events(scoped: ScopedRequest) -> Decision:
     """Pass on what a worker tells of itself and of its runs, by names that are not ours."""
     event = require_object(scoped.request.body)
     refuse_own_events(event)
-    is_workers = str(event.get("event")).startswith(WORKER_EVENTS)
+    name = str(event.get("event"))
+    is_workers = name.startswith(WORKER_EVENTS)
     resource_id = str(require_object(event.get("resource")).get("prefect.resource.id"))
     if is_workers or resource_id.startswith(WORKER_EVENTS):
         if not (is_workers and await scoped.ownership.has_worker(scoped.scope, resource_id)):
@@ -262,23 +265,45 @@ async def _events(scoped: ScopedRequest) -> Decision:
                 "none of them, or the event has another name"
             )
         return Decision(scoped.request.body)
-    if resource_id.startswith(RUN_EVENTS):
-        return await scoped.require_run(resource_id.removeprefix(RUN_EVENTS))
-    if resource_id.startswith(TASK_RUN_EVENTS):
+    if name.startswith(TASK_RUN_NAMES) or resource_id.startswith(TASK_RUN_EVENTS):
         # Prefect makes task runs of such events, and changes those there are.
-        task_run_id = resource_id.removeprefix(TASK_RUN_EVENTS)
-        known = await scoped.ownership.flow_run_of_task_run(task_run_id)
+        known = await scoped.ownership.flow_run_of_task_run(_task_run_of(event, resource_id))
         if known is not None:
             await scoped.require_run(known)
+    elif resource_id.startswith(RUN_EVENTS):
+        return await scoped.require_run(resource_id.removeprefix(RUN_EVENTS))
     return await scoped.require_run(_related_run(event))
 
 
+def _task_run_of(event: Mapping[str, Any], resource_id: str) -> str:
+    """Return the id of the task run that Prefect makes or changes by an event.
+
+    Prefect reads ids in any spelling, and those in the payload go over that of the resource.
+
+    Raises:
+        Forbidden: it could be another one.
+    """
+    task_run_id = resource_id.removeprefix(TASK_RUN_EVENTS)
+    payload = require_object(event.get("payload"))
+    named = require_object(payload.get("task_run")).keys() & {"id", "flow_run_id"}
+    named |= require_object(payload.get("validated_state")).keys() & {"id"}
+    if task_run_id == resource_id or not is_uuid(task_run_id) or named:
+        raise Forbidden(
+            f"an event of a task run is about {TASK_RUN_EVENTS}ID, the UUID with hyphens, and its "
+            "payload has no id and no flow_run_id"
+        )
+    return task_run_id
+
+
 def _related_run(event: Mapping[str, Any]) -> str | None:
-    """Find the flow run that an event, of a task run say, is related to; None: to none."""
+    """Find the flow run that an event, of a task run say, is related to; None: to none.
+
+    As Prefect does, by the role: the first counts.
+    """
     related = event.get("related")
-    for resource in related if isinstance(related, list) else ():
-        resource_id = str(require_object(resource).get("prefect.resource.id"))
-        if resource_id.startswith(RUN_EVENTS):
+    for resource in map(require_object, related if isinstance(related, list) else ()):
+        if resource.get("prefect.resource.role") == "flow-run":
+            resource_id = str(resource.get("prefect.resource.id"))
             return resource_id.removeprefix(RUN_EVENTS)
     return None
 

@@ -89,6 +89,26 @@ async def test_a_worker_changes_no_task_run_of_another_pool(gate: Gateway) -> No
         assert await is_refused(gate, token, event(name, f"prefect.task-run.{foreign}", related))
         new = event(name, f"prefect.task-run.{uuid4()}", related)
         assert not await is_refused(gate, token, new)
+        # Prefect reads any spelling of an id, and what the payload says goes over the resource.
+        bare = foreign.replace("-", "")
+        for spelled in (bare, f"{{{foreign}}}", f"urn:{bare}", f"{bare}----"):
+            assert await is_refused(
+                gate, token, event(name, f"prefect.task-run.{spelled}", related)
+            )
+        for payload in (
+            {"task_run": {"id": foreign}},
+            {"task_run": {"flow_run_id": theirs}},
+            {"validated_state": {"id": str(uuid4())}},
+        ):
+            assert await is_refused(gate, token, new | {"payload": payload}), payload
+        # Prefect goes by the role, whatever is related besides.
+        other = {"prefect.resource.id": related, "prefect.resource.role": "other"}
+        role = {"prefect.resource.id": f"prefect.flow-run.{theirs}"}
+        in_role = [other, role | {"prefect.resource.role": "flow-run"}]
+        assert await is_refused(gate, token, new | {"related": in_role})
+        # An event of this name about something else keeps Prefect from all it reads with it.
+        for resource in (related, "other", str(uuid4())):
+            assert await is_refused(gate, token, event(name, resource, related))
     finally:
         await asyncio.to_thread(_move, gate, None)
 
