@@ -1,6 +1,6 @@
 """Filters in bodies, narrowed to what the caller may see, and the fields of bodies. Pure."""
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 from jobauto_prefect.errors import Fault, Forbidden, InvalidInput
@@ -8,6 +8,7 @@ from jobauto_prefect.errors import Fault, Forbidden, InvalidInput
 Body = dict[str, Any]
 
 ADMINISTRATORS_ONLY = "this can't be narrowed to your companies; ask an administrator"
+EMPTY: Sequence[Any] = (None, {}, [], "")
 PLAIN_KINDS = (None, "none", "json")
 """Kinds of values in parameters that Prefect takes as they are."""
 
@@ -74,11 +75,14 @@ def _listed_ids(values: Any) -> list[str]:
     return [value.lower() if len(value) == 36 else value for value in values]
 
 
-def require_allowed_fields(body: Any, allowed: Collection[str], current: Mapping[str, Any]) -> None:
+def require_allowed_fields(
+    body: Any, allowed: Collection[str], current: Mapping[str, Any], *, is_new: bool
+) -> None:
     """Refuse fields that only administrators may send: where and what Prefect runs.
 
-    A field without a value passes, and one that repeats the value in `current`: Prefect's pages
-    send them all.
+    One that repeats the value in `current` passes, and so does one without a value unless it takes
+    away the value there: Prefect's pages send them all. `is_new`: the body is of something new,
+    which gets its values from `current` where the body has none.
 
     Raises:
         Forbidden: naming the fields that are refused.
@@ -88,11 +92,16 @@ def require_allowed_fields(body: Any, allowed: Collection[str], current: Mapping
         name
         for item in items
         for name, value in require_object(item).items()
-        if name not in allowed and value not in (None, {}, [], "") and current.get(name) != value
+        if name not in allowed and not _is_unsaid(value, {} if is_new else current, name)
+        if current.get(name) != value
     }
     if refused:
         names = ", ".join(sorted(refused))
         raise Forbidden(f"only administrators may send {names} here; leave it out")
+
+
+def _is_unsaid(value: Any, current: Mapping[str, Any], name: str) -> bool:
+    return value in EMPTY and current.get(name) in EMPTY
 
 
 def changed_fields(body: Any, current: Mapping[str, Any]) -> set[str]:

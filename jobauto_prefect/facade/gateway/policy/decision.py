@@ -147,7 +147,8 @@ async def _decide_for_member(
     if route.action is None:
         return decision
     current = await fetch_current(route, request, ownership)
-    require_allowed_fields(request.body, route.allowed_fields, current)
+    is_new = route.method == "POST"
+    require_allowed_fields(request.body, route.allowed_fields, current, is_new=is_new)
     if "empirical_policy" in route.allowed_fields:
         refuse_retries(request.body)
     if owner and route.operator_fields is not None:

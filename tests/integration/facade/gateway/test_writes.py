@@ -131,6 +131,8 @@ def test_another_companys_deployment_is_not_there(gate: Gateway) -> None:
         ("", {"pull_steps": [{"x": {}}]}, "pull_steps"),
         ("", {"path": "/tmp"}, "path"),
         ("", {"work_pool_name": "other"}, "work_pool_name"),
+        ("", {"work_pool_name": None}, "work_pool_name"),
+        ("", {"entrypoint": ""}, "entrypoint"),
         ("", {"job_variables": {"env": {}}}, "job_variables"),
         ("/create_flow_run/bulk", [{}, {"job_variables": {"command": "id"}}], "job_variables"),
     ],

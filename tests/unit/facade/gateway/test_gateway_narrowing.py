@@ -1,5 +1,6 @@
 """Bodies, narrowed; what may be sent; what the trail repeats of it."""
 
+from functools import partial
 from typing import Any
 
 import pytest
@@ -73,11 +74,22 @@ def test_what_is_no_filter_is_refused(body: Any) -> None:
 def test_fields_that_say_nothing_or_nothing_new_pass() -> None:
     current = {"work_queue_name": "default"}
     body = {"name": "x", "job_variables": {}, "work_queue_name": "default", "path": None}
-    require_allowed_fields(body, {"name"}, current)
-    with pytest.raises(Forbidden, match="path, work_queue_name"):
-        require_allowed_fields(body | {"path": "/", "work_queue_name": "x"}, {"name"}, current)
-    with pytest.raises(Forbidden, match="job_variables"):
-        require_allowed_fields([{}, {"job_variables": {"env": {}}}], {"name"}, current)
+    for is_new in (True, False):
+        require = partial(require_allowed_fields, allowed={"name"}, current=current, is_new=is_new)
+        require(body)
+        with pytest.raises(Forbidden, match="path, work_queue_name"):
+            require(body | {"path": "/", "work_queue_name": "x"})
+        with pytest.raises(Forbidden, match="job_variables"):
+            require([{}, {"job_variables": {"env": {}}}])
+
+
+@pytest.mark.parametrize("value", [None, "", [], {}])
+def test_what_is_there_is_not_emptied_and_what_is_new_takes_it(value: Any) -> None:
+    current = {"work_queue_name": "default"}
+    body = {"work_queue_name": value}
+    require_allowed_fields(body, {"name"}, current, is_new=True)
+    with pytest.raises(Forbidden, match="work_queue_name"):
+        require_allowed_fields(body, {"name"}, current, is_new=False)
 
 
 @pytest.mark.parametrize("kind", ["workspace_variable", "jinja", "Workspace_Variable", 1, []])
