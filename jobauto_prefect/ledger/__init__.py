@@ -1,1 +1,1 @@
-"""What is remembered: records, the sessions that write the audit trail, states, secrets."""
+"""The ledger: records, the sessions that write the audit trail, states, secrets."""

@@ -1,4 +1,4 @@
-"""The base of all records: types, names of constraints, and what the audit trail looks at."""
+"""The base of all records: types, names of constraints, and markers for the audit trail."""
 
 import json
 from collections.abc import Callable
@@ -29,22 +29,22 @@ from sqlalchemy.orm import DeclarativeBase, Mapped, Session, mapped_column
 from jobauto_prefect.definitions.storable import read_exact, write_exact
 
 UNAUDITED = {"audit": False}
-"""Column info: bookkeeping whose change is no change of the entity."""
+"""Column info: bookkeeping; a change of it does not count as a change of the entity."""
 
 SECRET = {"secret": True}
-"""Column info: the audit trail shows that it changed, never what it holds."""
+"""Column info: the audit trail records that it changed, never its value."""
 
 SEALED = {"secret": True, "sealed": True}
-"""As `SECRET`, for what is encrypted with the key of the secret values: it can be read again."""
+"""As `SECRET`, for values encrypted with the key of the secret values, which can be decrypted."""
 
 BIGGEST_ID = 2**63 - 1
-"""No database counts further."""
+"""The largest integer that databases can store."""
 
-BigId = BigInteger().with_variant(Integer, "sqlite")  # SQLite counts only INTEGER keys by itself
+BigId = BigInteger().with_variant(Integer, "sqlite")  # SQLite autoincrements INTEGER keys only
 
 
 def can_hold(column: Any, number: int) -> bool:
-    """Whether a column of whole numbers can hold this one: databases refuse to compare others."""
+    """Whether an integer column can hold a number: databases refuse to compare larger ones."""
     limit = 2**63 if isinstance(column.type, BigInteger) else 2**31
     return -limit <= number < limit
 
@@ -53,22 +53,22 @@ Found = TypeVar("Found")
 
 
 class LedgerSession(Session):
-    """A session that knows which numbers no record can have."""
+    """A session that knows which ids no record can have."""
 
     def get(self, entity: type[Found], ident: Any, **options: Any) -> Found | None:  # type: ignore[override]
-        """Return a record by its key as every session; None for a number no column can hold."""
+        """Return a record by its key, like any session; None for a number no column can hold."""
         key = entity.__mapper__.primary_key[0]  # type: ignore[attr-defined]
         beyond = type(ident) is int and not can_hold(key, ident)
         return None if beyond else super().get(entity, ident, **options)
 
 
 class OrderedJson(JSON):
-    """JSON that has changed also where only the order of keys has, or `1` became `true`."""
+    """JSON that counts as changed even if only the order of keys changed, or `1` became `true`."""
 
     cache_ok = True
 
     def compare_values(self, x: Any, y: Any) -> bool:
-        """Compare values as texts: Python takes such values for equal."""
+        """Compare values as text: Python considers such values equal."""
         return json.dumps(x) == json.dumps(y)
 
 
@@ -79,15 +79,15 @@ class ExactJson(TypeDecorator[Any]):
     cache_ok = True
 
     def bind_processor(self, dialect: Dialect) -> Callable[[Any], Any]:
-        """Return what makes the parameter of a value."""
+        """Return the function that converts a value to a parameter."""
         return _as_psycopg_json if dialect.name == "postgresql" else write_exact
 
     def column_expression(self, column: ColumnElement[Any]) -> ColumnElement[Any]:
-        """Read the text: drivers know only floats."""
+        """Read the text, because drivers convert numbers to float."""
         return type_coerce(cast(column, Text), self)
 
     def result_processor(self, dialect: Dialect, coltype: object) -> Callable[[Any], Any]:  # noqa: ARG002
-        """Return what reads a value of the database."""
+        """Return the function that parses a value from the database."""
         return read_exact
 
 
@@ -96,18 +96,18 @@ def _as_psycopg_json(value: Any) -> Json:
 
 
 class UtcDateTime(TypeDecorator[datetime]):
-    """An instant. Zone-aware in Python always, UTC in the database."""
+    """An instant. Always zone-aware in Python, UTC in the database."""
 
     impl = DateTime(timezone=True)
     cache_ok = True
 
     @property
     def python_type(self) -> type[datetime]:
-        """What its values are."""
+        """The type of its values."""
         return datetime
 
     def process_bind_param(self, value: datetime | None, dialect: Dialect) -> datetime | None:  # noqa: ARG002
-        """Return the time in UTC, None for None; refuse naive times: nobody knows when they are."""
+        """Return the time in UTC, None for None; refuse naive times, which are ambiguous."""
         if value is None:
             return None
         if value.tzinfo is None:
@@ -115,7 +115,7 @@ class UtcDateTime(TypeDecorator[datetime]):
         return value.astimezone(UTC)
 
     def process_result_value(self, value: Any | None, dialect: Dialect) -> datetime | None:  # noqa: ARG002
-        """Return the time in UTC; None stays None. SQLite keeps no zone: what it holds is UTC."""
+        """Return the time in UTC; None stays None. SQLite stores no zone: its times are UTC."""
         if value is None:
             return None
         read: datetime = value
@@ -146,27 +146,27 @@ class Base(DeclarativeBase):
 
 
 class Audited:
-    """Marks the records whose every create, update and delete has an audit entry (promise P2)."""
+    """Marks records whose every create, update and delete has an audit entry."""
 
     entity_name: ClassVar[str]
 
 
 class Retirable:
-    """Records that are kept for history when they are deleted: gone from lists, their name free."""
+    """Records that stay for history when deleted: gone from lists, their name free."""
 
     retired_at: Mapped[datetime | None] = mapped_column(default=None)
 
 
 class Labelled:
-    """Records that files can own: the labels name the sets of files that keep them."""
+    """Records that files can own: the labels name the sets of files that own them."""
 
     labels: Mapped[list[str]] = mapped_column(default=list)
 
 
 def ordered_by(table: str, *columns: str) -> tuple[Index, ...]:
-    """Return indexes by which a large list is read in each of these orders; equal ones by id.
+    """Return indexes for reading a large list in each of these orders; ties are broken by id.
 
-    Not for text that anybody may make long: PostgreSQL refuses rows it can't put into an index.
+    Not for text of unlimited length: PostgreSQL refuses rows that do not fit into an index.
     """
     return tuple(Index(f"ix_{table}_{column}", column, "id") for column in columns)
 
@@ -177,7 +177,7 @@ def unique_while_active(table: str, *columns: str) -> Index:
 
 
 def unique_while_shared(table: str, *columns: str) -> Index:
-    """Return a key among active records of no company: to databases no NULL is another."""
+    """Return a unique key among active shared records: in databases every NULL is distinct."""
     where = "retired_at IS NULL AND company_id IS NULL"
     return _unique(f"uq_{table}_shared_{'_'.join(columns)}", columns, where)
 

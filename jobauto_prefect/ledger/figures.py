@@ -1,4 +1,4 @@
-"""Figures of the whole ledger, as monitoring reads them: few statements, each by an index."""
+"""Figures of the whole ledger for monitoring: few statements, each using an index."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -28,12 +28,12 @@ from jobauto_prefect.ledger.records import (
 from jobauto_prefect.ledger.states import ActionState, DeliveryState, NoticeState, TaskState
 
 LATELY = timedelta(hours=1)
-"""Windows whose deadline was within this time are counted by themselves."""
+"""Windows with a deadline within this time are also counted separately."""
 
 
 @dataclass(frozen=True, slots=True)
 class JobCount:
-    """How many jobs of a company (its slug) are in a state; severity empty: none yet."""
+    """Number of a company's (slug) jobs in a state; severity empty: none yet."""
 
     company: str
     state: str
@@ -43,7 +43,7 @@ class JobCount:
 
 @dataclass(frozen=True, slots=True)
 class Depth:
-    """How many wait, and since when the oldest of them does; `failing`: how many were tried."""
+    """Length of a queue and time of its oldest item; `failing`: how many were tried already."""
 
     number: int
     oldest: datetime
@@ -52,7 +52,7 @@ class Depth:
 
 @dataclass(frozen=True, slots=True)
 class SourceLag:
-    """An enabled event source. `polled_at` None: never. `waiting`: changes not told to Prefect."""
+    """An enabled event source. `polled_at` None: never. `waiting`: changes not sent to Prefect."""
 
     id: int
     name: str
@@ -63,12 +63,12 @@ class SourceLag:
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """All of it as of one instant `at`.
+    """All figures at one instant `at`.
 
-    `windows` and `late_windows` (those of `LATELY`) are by state, `outbox` is by kind. `leases`:
-    of jobs that may run; `ends`: ends of jobs that Prefect has not been told of. `dead_actions` are
-    by kind, `failing_notices` (those that were tried in vain) by channel. `workers` are by pool:
-    living and silent ones, and the living ones that can't work.
+    `windows` and `late_windows` (those of `LATELY`) are by state, `outbox` is by kind. `leases`: of
+    jobs that may be running; `ends`: ends of jobs that Prefect was not told of. `dead_actions` are
+    by kind, `failing_notices` (with failed attempts) by channel. `workers` are by pool: live,
+    silent, and live but unable to work.
     """
 
     at: datetime
@@ -93,7 +93,7 @@ class Figures:
 def read_figures(
     session: Session, now: datetime, *, lease_seconds: float, sign_in_seconds: float
 ) -> Figures:
-    """Return the figures; the session is to be a snapshot, so that they agree with each other."""
+    """Return the figures; the session must be a snapshot, so that they are consistent."""
     windows, late = _windows(session, now)
     waiting = _waiting_events(session)
     seals, sealed_at, unsealed = _seals(session)
@@ -154,7 +154,7 @@ def _outbox(session: Session) -> dict[str, Depth]:
 
 
 def _waiting_events(session: Session) -> dict[int | None, Depth]:
-    """Return the events that wait, by source; None: ends of jobs."""
+    """Return the waiting events by source; None: ends of jobs."""
     query = select(Event.event_source_id, func.count(), func.min(Event.created_at))
     silent = query.where(Event.emitted_at.is_(None)).group_by(Event.event_source_id)
     return {source: Depth(number, at) for source, number, at in session.execute(silent).all()}
@@ -183,16 +183,16 @@ def _failing_notices(session: Session) -> dict[str, int]:
 
 
 def _dead_deliveries(session: Session) -> int:
-    # Written into the statement: SQLite uses no index of a part for a parameter.
+    # A literal, because SQLite uses no partial index for a parameter.
     dead = Delivery.state == literal(DeliveryState.DEAD.value, literal_execute=True)
     unkept = select(func.count(Event.id)).where(Event.error.is_not(None)).scalar_subquery()
     return session.scalar(select(func.count(Delivery.id) + unkept).where(dead)) or 0
 
 
 def _seals(session: Session) -> tuple[int, datetime | None, Depth | None]:
-    """Return how many seals there are, when the last one was made, and what it leaves out.
+    """Return the number of seals, the time of the last one, and the entries without a seal.
 
-    None: there is no seal, or it leaves nothing out.
+    None: there is no seal, or no such entry.
     """
     query = select(AuditSeal.id, AuditSeal.last_id, AuditSeal.sealed_at)
     newest = session.execute(query.order_by(AuditSeal.id.desc()).limit(1)).one_or_none()

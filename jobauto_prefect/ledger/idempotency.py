@@ -1,4 +1,4 @@
-"""Responses kept for a day, for requests that are repeated with the same Idempotency-Key."""
+"""Responses stored for a day, for requests repeated with the same Idempotency-Key."""
 
 import hashlib
 from datetime import timedelta
@@ -17,13 +17,13 @@ def stored_response(
 ) -> IdempotencyRecord | None:
     """Return the response stored under this key; None if this request is the first.
 
-    On SQLite writers come one after another, so that a second request waits for the first.
+    SQLite has one writer at a time, so a second request waits for the first.
 
     Raises:
-        InProgress: another session is at work on the first request (PostgreSQL).
+        InProgress: another session is processing the first request (PostgreSQL).
     """
     if session.get_bind().dialect.name == "postgresql":
-        # A lock that ends with the transaction, however that ends: nothing is left to clean up.
+        # The lock ends with the transaction, whichever way that ends: no clean-up is needed.
         digest = hashlib.sha256("\0".join((actor, route, key)).encode()).digest()
         number = int.from_bytes(digest[:8], signed=True)
         if not session.scalar(select(func.pg_try_advisory_xact_lock(number))):

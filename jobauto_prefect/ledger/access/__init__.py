@@ -1,1 +1,1 @@
-"""Who may sign in, and whose records and objects of Prefect are whose."""
+"""Who may sign in, and who owns which records and Prefect objects."""

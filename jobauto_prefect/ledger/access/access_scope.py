@@ -1,4 +1,4 @@
-"""Which of Prefect's objects are of some companies, and of some work pools."""
+"""Which of Prefect's objects belong to given companies and work pools."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -24,10 +24,11 @@ class AccessScope:
 
 
 def deployments(session: Session, scope: AccessScope) -> set[str]:
-    """Return the ids of a scope's deployments; of work pools those of deleted templates, too.
+    """Return the ids of a scope's deployments; for work pools including deleted templates.
 
-    Prefect has such a one until it is told. Workers end what runs of it. For people `flows` has
-    lost its flow already: programs that look up the flow of each deployment would fail.
+    Prefect keeps such a deployment until the services delete it, and workers must end its runs. For
+    people `flows` has already dropped its flow: programs that look up the flow of each deployment
+    would fail.
     """
     query = _of(scope, RunTemplate.deployment_id)
     if scope.pools is None:
@@ -36,7 +37,7 @@ def deployments(session: Session, scope: AccessScope) -> set[str]:
 
 
 def deployments_by_flow(session: Session, scope: AccessScope) -> dict[str, int]:
-    """Return flow id -> the number of a scope's deployments of it."""
+    """Return flow id -> the number of its deployments in a scope."""
     joined = select(App.flow_id, func.count()).select_from(RunTemplate).join(App)
     query = _narrowed(scope, joined).where(RunTemplate.deployment_id.is_not(None))
     query = query.group_by(App.flow_id)
@@ -49,27 +50,27 @@ def pools(session: Session, scope: AccessScope) -> set[str]:
 
 
 def worker_names(session: Session, scope: AccessScope) -> set[str]:
-    """Return the names of the workers that said hello for a scope's work pools."""
+    """Return the names of the workers that registered for a scope's work pools."""
     query = select(WorkerRecord.name).where(WorkerRecord.pool.in_(scope.pools or ()))
     return set(session.scalars(query))
 
 
 def has_flow(session: Session, scope: AccessScope, flow_id: UUID) -> bool:
-    """Whether its application is shared or of these companies; of work pools: is run there.
+    """Whether the flow's application is shared or of these companies; for work pools: is run there.
 
-    That of a deleted application is there for those who have run it.
+    The flow of a deleted application stays visible to companies that have run it.
     """
     return session.scalar(_flows(scope).where(App.flow_id == flow_id).limit(1)) is not None
 
 
 def flows(session: Session, scope: AccessScope) -> set[str]:
-    """Return the flows of which `has_flow` is true, without those of deleted applications."""
+    """Return the flows that `has_flow` accepts, without those of deleted applications."""
     query = _flows(scope).where(App.retired_at.is_(None))
     return {str(flow_id) for flow_id in session.scalars(query)}
 
 
 def runs_application(session: Session, scope: AccessScope, app_id: int) -> bool:
-    """Whether one of their run templates, retired ones included, is of this application."""
+    """Whether a run template in the scope, retired or not, is of this application."""
     query = _narrowed(scope, select(RunTemplate.id)).where(RunTemplate.app_id == app_id)
     return session.scalar(query.limit(1)) is not None
 
@@ -87,9 +88,9 @@ def _flows(scope: AccessScope) -> Select[Any]:
 def template_of(
     session: Session, scope: AccessScope, deployment_id: UUID
 ) -> tuple[int, int] | None:
-    """Return the template's and company's id of a deployment of theirs, retired ones included.
+    """Return template and company id of a deployment in the scope, retired ones included.
 
-    None: it is not theirs.
+    None: it is outside the scope.
     """
     query = _narrowed(scope, select(RunTemplate.id, RunTemplate.company_id)).where(
         RunTemplate.deployment_id == deployment_id

@@ -1,4 +1,4 @@
-"""Whose records are: one company's, or shared by all, as applications and topics may be.
+"""Which company owns a record; applications and topics may also be shared by all.
 
 A company's run templates use its own definitions and the shared ones, never another company's.
 """
@@ -33,17 +33,17 @@ _COMPANIES: Mapping[type[Base], Callable[[Any], int | None]] = {
     EventRule: attrgetter("runtemplate.company_id"),
     Task: attrgetter("runtemplate.company_id"),
 }
-"""Of which company records are that have no column that says so."""
+"""The company of records without a company column."""
 
 
 def company_of(record: Base) -> int | None:
-    """Return the company a record belongs to; None: to no one company."""
+    """Return the company a record belongs to; None if it belongs to no single one."""
     known = _COMPANIES.get(type(record))
     return known(record) if known else getattr(record, "company_id", None)
 
 
 def companies_of(record: Base) -> tuple[int | None, ...]:
-    """Return the companies that see a record; of a rule also that whose events it tells of."""
+    """Return the companies that see a record; for a rule also the one whose events start it."""
     if isinstance(record, EventRule):
         return company_of(record), record.source_company_id
     return (company_of(record),)
@@ -56,7 +56,7 @@ def usable(kind: type[D], companies: Collection[int]) -> ColumnElement[bool]:
 
 
 def own_first(kind: type[D]) -> tuple[Any, ...]:
-    """Return the order of looking: a company's own before what is shared, then by id."""
+    """Return the order of precedence: a company's own before shared ones, then by id."""
     return kind.company_id.is_(None), kind.id
 
 
@@ -66,7 +66,7 @@ def is_usable(definition: OwnedRecord, company_id: int | None) -> bool:
 
 
 def lock_for_use(session: Session, definition: OwnedRecord) -> None:
-    """Refresh a definition and keep its owner as it is until this transaction ends.
+    """Refresh a definition and prevent changes of its owner until this transaction ends.
 
     Others may use it at the same time; `lock_for_owner` waits for all of them.
     """
@@ -80,7 +80,7 @@ def lock_for_use(session: Session, definition: OwnedRecord) -> None:
 
 
 def lock_for_owner(session: Session, definition: OwnedRecord) -> None:
-    """Lock a definition so that nothing begins or ends to use it until this transaction ends."""
+    """Lock a definition so that no use of it begins or ends until this transaction ends."""
     kind = type(definition)
     session.execute(select(kind.id).where(kind.id == definition.id).with_for_update()).all()
 
@@ -88,7 +88,8 @@ def lock_for_owner(session: Session, definition: OwnedRecord) -> None:
 def users_of(session: Session, definition: App | CredentialType) -> set[int]:
     """Return the ids of the companies that use a definition.
 
-    Retired run templates and credentials count, and jobs that wait or run: they refer to it.
+    Retired run templates and credentials count, as do waiting and running jobs, which refer to
+    them.
     """
     if isinstance(definition, CredentialType):
         query = select(Credential.company_id).where(Credential.credential_type_id == definition.id)

@@ -1,4 +1,4 @@
-"""Who may sign in, as each request asks it, and failed sign-ins, counted for all processes."""
+"""Who may sign in, as each request checks it, and failed sign-ins, counted for all processes."""
 
 from collections.abc import Sequence
 from datetime import date, datetime, timedelta
@@ -12,7 +12,7 @@ from jobauto_prefect.ledger.audit.trail import WritingSession
 from jobauto_prefect.ledger.records import CompanyUser, SignInFailure, SignInSuccess, User, UserRole
 
 KNOWN_FOR = timedelta(days=30)
-"""How long a success makes a network known to an account."""
+"""How long a successful sign-in makes a network known to an account."""
 
 
 class Grants(NamedTuple):
@@ -28,7 +28,7 @@ GRANTS = (
     CompanyUser.company_id,
     CompanyUser.role.label("member_role"),
 )
-"""Columns of rows of users, outer joined, that `grants_of` reads."""
+"""Columns of outer-joined user rows that `grants_of` reads."""
 
 
 def grants_of(rows: Sequence[Row[Any]], now: datetime) -> Grants:
@@ -47,10 +47,10 @@ class Origin(NamedTuple):
 
 
 class History(NamedTuple):
-    """How many wrong passwords an account had lately, from one network and from all together.
+    """How many recent wrong passwords an account had, from one network and from all together.
 
-    `of_network` is how many all accounts together had from this network. `last_success` is the
-    last day (UTC) of one of this account from this network; None: there is none.
+    `of_network` counts those of all accounts from this network. `last_success` is the last day
+    (UTC) on which this account signed in from this network; None: there is none.
     """
 
     from_network: int
@@ -59,12 +59,12 @@ class History(NamedTuple):
     last_success: date | None
 
     def is_known(self, today: date) -> bool:
-        """Whether the account was signed in to from this network in the last 30 days."""
+        """Whether the account signed in from this network in the last 30 days."""
         return self.last_success is not None and self.last_success >= today - KNOWN_FOR
 
 
 class Account(NamedTuple):
-    """A user who may sign in with a password, not compared yet."""
+    """A user who may sign in with a password, before it is compared."""
 
     user_id: int
     login: str
@@ -120,12 +120,12 @@ _ACCOUNT = (
 
 
 def last_success(session: Session, origin: Origin) -> date | None:
-    """Return the last day of a success of this account from this network; None: none."""
+    """Return the last day of a successful sign-in of this account from this network, or None."""
     return session.scalar(_LAST_SUCCESS, origin._asdict())
 
 
 class Failure(NamedTuple):
-    """One failed sign-in: of which account, from which network, with what guess, and when."""
+    """One failed sign-in: the account, the network, the guess, and the time."""
 
     account: str
     network: str
@@ -160,14 +160,14 @@ def has_failed(session: Session, origin: Origin, guess: str, since: datetime) ->
 def add_failure(
     session: WritingSession, origin: Origin, guess: str, now: datetime, since: datetime
 ) -> None:
-    """Record a failure; delete all failures up to `since`, of all accounts."""
+    """Record a failure; delete all failures before `since`, of all accounts."""
     session.execute(delete(SignInFailure).where(SignInFailure.failed_at <= since))
     session.execute(delete(SignInSuccess).where(SignInSuccess.day < now.date() - KNOWN_FOR))
     session.add(SignInFailure(**origin._asdict(), guess=guess, failed_at=now))
 
 
 def add_success(session: WritingSession, origin: Origin, today: date) -> None:
-    """Record a success; the account's failures from this network count no longer."""
+    """Record a success; the account's failures from this network no longer count."""
     session.execute(
         delete(SignInFailure).where(
             SignInFailure.account == origin.account, SignInFailure.network == origin.network

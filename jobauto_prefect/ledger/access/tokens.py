@@ -1,4 +1,4 @@
-"""Bearer tokens: made here, shown once, remembered as a hash."""
+"""Bearer tokens: created here, shown once, stored as a hash."""
 
 import hashlib
 import secrets
@@ -21,17 +21,17 @@ TOKEN_PREFIX = "jobauto_"  # noqa: S105 - how every token begins
 class TokenKind(StrEnum):
     """Who a token is for."""
 
-    USER = "user"  #: what its user may
-    SIGN_IN = "sign-in"  #: the same, from a sign-in with a password, and while that is not changed
-    SESSION = "session"  #: the same at the console, from its cookie alone
+    USER = "user"  #: all rights of its user
+    SIGN_IN = "sign-in"  #: the same, from a sign-in with a password, until the password changes
+    SESSION = "session"  #: the same, for the console's cookie only
     WORKER = "worker"  #: claims, renewals and reports of its pools, and nothing else
 
 
 API_KINDS = frozenset({TokenKind.USER, TokenKind.SIGN_IN, TokenKind.WORKER})
-"""What opens the service as Bearer, or as the password of Basic."""
+"""Kinds accepted as Bearer, or as the password of Basic."""
 
 SESSION_KINDS = frozenset({TokenKind.SESSION})
-"""What opens the console from its cookie. Browsers send a cookie to every port of its host."""
+"""Kinds accepted in the console's cookie. Browsers send a cookie to every port of its host."""
 
 
 def digest_of(text: str) -> str:
@@ -42,13 +42,13 @@ def digest_of(text: str) -> str:
 def issue_user_token(
     session: Session, user: User, expires_at: datetime | None, kind: TokenKind = TokenKind.USER
 ) -> tuple[str, Token]:
-    """Issue a token for a user; the text is stored nowhere. `expires_at` None: it never expires.
+    """Issue a token for a user; its text is not stored. `expires_at` None: it never expires.
 
     Raises:
         Conflict: the user is disabled.
     """
     session.flush()
-    session.refresh(user, with_for_update=True)  # who ends their tokens now ends this one, too
+    session.refresh(user, with_for_update=True)  # ending the user's tokens includes this one
     if not user.enabled:
         raise Conflict(f"user {user.login} is disabled and gets no tokens; enable them first")
     return _issue(session, TOKEN_PREFIX, Token(kind=kind, user=user, expires_at=expires_at))
@@ -57,7 +57,7 @@ def issue_user_token(
 def end_tokens(
     session: WritingSession, user: User, kinds: Collection[TokenKind] | None = None
 ) -> None:
-    """Revoke the tokens of a user that are of these kinds; None: all of them."""
+    """Revoke a user's tokens of these kinds; None: of all kinds."""
     of_kind = true() if kinds is None else Token.kind.in_(kinds)
     valid = select(Token).where(Token.user_id == user.id, Token.revoked_at.is_(None), of_kind)
     for token in session.scalars(valid):
@@ -80,9 +80,9 @@ def _issue(session: Session, prefix: str, token: Token) -> tuple[str, Token]:
 
 
 class Bearer(NamedTuple):
-    """Who a valid token is for; `user_id` and `login` are None where it is a worker's.
+    """Who a valid token belongs to; `user_id` and `login` are None for a worker's token.
 
-    `changes_at` is when this ends to be so by itself, as far as that is known.
+    `changes_at` is when this is next known to change by itself.
     """
 
     token_id: int
@@ -97,8 +97,8 @@ class Bearer(NamedTuple):
 def bearer(session: Session, text: str, now: datetime) -> Bearer | None:
     """Return the bearer of a token; None if it is unknown, expired, revoked or its user disabled.
 
-    A row that is neither a user's token nor a worker's, each as they are issued, is nobody's.
-    Each request asks this: it is one query, and makes no records of its rows.
+    A row that is neither a valid user token nor a valid worker token has no bearer. Every request
+    asks this: it is one query, and creates no record objects.
     """
     rows = session.execute(_BEARER.where(Token.hash == digest_of(text))).all()
     if not rows or not _holds(rows[0], now):

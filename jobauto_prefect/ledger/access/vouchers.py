@@ -1,7 +1,7 @@
-"""Whose word it rests on that one company's events start jobs of another.
+"""The users who vouch for one company's events starting jobs of another.
 
-Who writes such a rule, or such an action, belongs to both companies. That is asked again whenever
-one of them does something: rights end, and what was written stays.
+The author of such a rule or action belongs to both companies. This is checked again at every use,
+because rights end while the rule stays.
 """
 
 from datetime import datetime
@@ -19,7 +19,7 @@ SYSTEM_WIDE = frozenset({"super_admin", "admin"})
 
 STARTING_ROLES = frozenset({"editor", "user"})
 STARTING_MEMBERSHIPS = frozenset({"admin", "manager"})
-"""What of roles and memberships lets a member start jobs; the others only read."""
+"""Roles and memberships that let a member start jobs; the others only read."""
 
 
 def may_read(session: WritingSession, user_id: int | None, company_id: int | None) -> bool:
@@ -53,14 +53,14 @@ def _belongs(
 
 
 def may_tell(session: Session, rule: EventRule, now: datetime) -> bool:
-    """Whether a rule may tell the company of its run template of the events that start it."""
+    """Whether a rule may show its run template's company the events that start it."""
     source, target = rule.source_company_id, rule.runtemplate.company_id
     return source in (None, target) or _belongs(session, rule.written_by, source, now, starts=False)
 
 
 @sqlalchemy_event.listens_for(WritingSession, "before_commit", insert=True)
 def _apply_rules_anew(session: WritingSession) -> None:
-    """Have Prefect's automations follow the rights of who wrote their rules."""
+    """Update Prefect's automations when the rights of their rules' authors change."""
     session.flush()
     writers = {
         change.record.user_id
@@ -82,9 +82,9 @@ def _apply_rules_anew(session: WritingSession) -> None:
 def rule_fault(
     session: WritingSession, event: Event, rule: EventRule, company_id: int
 ) -> str | None:
-    """Return why a rule may not tell a company of an event any more; None: it may.
+    """Return why a rule may no longer show a company an event; None: it may.
 
-    What a company's own events tell it, and those of no company, needs nobody's word.
+    A company's own events, and those of no company, need no voucher.
     """
     if event.company_id in (None, company_id) or may_read(
         session, rule.written_by, event.company_id

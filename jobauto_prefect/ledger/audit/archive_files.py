@@ -1,8 +1,8 @@
 """Archiving: whole months leave the audit trail as files, with their seals.
 
-A file has one line of JSON that says what it is, and for each seal a line with its number and
-HMAC and the lines this HMAC is over (seals.py). Each step may be the last: what an archive has
-leaves the trail the next time.
+A file has one line of JSON that describes it, and for each seal a line with its number and HMAC,
+followed by the lines that this HMAC covers (seals.py). A crash after any step is harmless: entries
+that an archive has are deleted from the trail the next time.
 """
 
 import gzip
@@ -26,18 +26,18 @@ from jobauto_prefect.ledger.records import AuditArchive, AuditEntry, AuditSeal
 from jobauto_prefect.ledger.store import Ledger, audit_key
 
 AT_ONCE = 5000
-"""Entries that one transaction lets leave."""
+"""Entries that one transaction deletes."""
 
 
 class Month(NamedTuple):
-    """The seals of one month, `2026-05`: of which it is says the last entry of each."""
+    """The seals of one month, `2026-05`: a seal belongs to the month of its last entry."""
 
     name: str
     seals: Sequence[int]
 
 
 def whole_months_before(now: datetime, months: int) -> datetime:
-    """Return when the month began that was so many months before that of `now`, in UTC."""
+    """Return the start of the month this many months before that of `now`, in UTC."""
     year, month = divmod(now.year * 12 + now.month - 1 - months, 12)
     return datetime(year, month + 1, 1, tzinfo=UTC)
 
@@ -54,10 +54,10 @@ def archive(
     The newest seal stays.
 
     Raises:
-        AuditDamaged: what would leave is not as it was sealed.
-        Conflict: there is another file of that name.
+        AuditDamaged: entries to be archived differ from what was sealed.
+        Conflict: another file has that name.
     """
-    delete_archived(ledger, actor)  # what an earlier archive has
+    delete_archived(ledger, actor)  # entries that an earlier archive has
     with ledger.snapshot() as session:
         key = audit_key(ledger, session)
         newest = session.scalar(select(func.max(AuditSeal.id))) or 0
@@ -86,7 +86,7 @@ def archive(
 
 
 class _WrittenArchive(NamedTuple):
-    """What a file has."""
+    """Digest and contents of a written file."""
 
     month: str
     first: Block
@@ -138,7 +138,7 @@ class _Digesting:
 
 @contextmanager
 def _whole_file(path: Path) -> Iterator[_Digesting]:
-    """Open a compressed file that has its name once it is whole and on the disk.
+    """Open a compressed file that gets its name once it is complete and on the disk.
 
     Raises:
         Conflict: another file has that name.
@@ -181,7 +181,7 @@ def _keep(ledger: Ledger, actor: Actor, key: str, made: _WrittenArchive) -> Audi
 
 
 def delete_archived(ledger: Ledger, actor: Actor) -> None:
-    """Delete what archives have, a part at a time."""
+    """Delete the entries that archives have, a batch at a time."""
     with ledger.reading() as session:
         last_id, last_seal = session.execute(
             select(func.max(AuditArchive.last_id), func.max(AuditArchive.last_seal))

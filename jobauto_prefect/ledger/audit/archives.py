@@ -1,7 +1,7 @@
-"""What left the audit trail: the archives of whole months, as the ledger knows them.
+"""Archives of the audit trail: the months that left it, as the ledger knows them.
 
-The digest of each file is kept under an HMAC with the key of the seals: so the trail goes on where
-the archives end, and nobody without the key can say that something was archived.
+The digest of each file is stored under an HMAC with the key of the seals: so the trail continues
+where the archives end, and nobody without the key can claim that something was archived.
 """
 
 import gzip
@@ -18,13 +18,13 @@ from jobauto_prefect.ledger.audit.seals import BEGINNING, Mark, canonical_line
 from jobauto_prefect.ledger.records import AuditArchive, AuditEntry, AuditSeal
 
 FORM = 1
-"""Of the files; another form would have another number."""
+"""Version of the file format."""
 
 
 def end_of(session: Session, key: str | None) -> tuple[Mark, int, list[str]]:
-    """Return the last seal in an archive, how many entries archives have, and what is wrong.
+    """Return the last archived seal, the number of archived entries, and what is damaged.
 
-    That is wrong with what the ledger knows of its archives.
+    The damage is in the ledger's records of its archives.
     """
     last, entries, damages = BEGINNING, 0, []
     for archive in session.scalars(select(AuditArchive).order_by(AuditArchive.id)):
@@ -40,7 +40,7 @@ def end_of(session: Session, key: str | None) -> tuple[Mark, int, list[str]]:
 
 
 def archive_damages(session: Session, files: Iterable[Path]) -> Iterator[str]:
-    """Yield what is wrong with the files of archives: each has to be one that the ledger knows."""
+    """Yield what is wrong with archive files: the ledger must know each of them."""
     digests = {archive.digest for archive in session.scalars(select(AuditArchive))}
     for file in files:
         try:
@@ -53,7 +53,7 @@ def archive_damages(session: Session, files: Iterable[Path]) -> Iterator[str]:
 
 
 def left_over(session: Session, last: Mark) -> Iterator[str]:
-    """Yield what archives have and the trail has yet, or again."""
+    """Yield archived entries and seals that are still, or again, in the trail."""
     for kind, name, number in (
         (AuditEntry, "entries", last.last_id), (AuditSeal, "seals", last.number)
     ):  # fmt: skip
@@ -65,7 +65,7 @@ def left_over(session: Session, last: Mark) -> Iterator[str]:
 
 
 def hmac_of(key: str, archive: AuditArchive) -> str:
-    """Return what the row of an archive is to have as `hmac`."""
+    """Return the correct `hmac` of an archive's row."""
     content = [
         FORM, archive.id, archive.month, archive.first_seal, archive.last_seal, archive.first_id,
         archive.last_id, archive.entries, archive.digest, archive.seal, archive.archived_at,
@@ -74,7 +74,7 @@ def hmac_of(key: str, archive: AuditArchive) -> str:
 
 
 def digest_of(path: Path) -> str:
-    """Return the SHA-256 of what is in the compressed file."""
+    """Return the SHA-256 of a compressed file's uncompressed content."""
     total = hashlib.sha256()
     with gzip.open(path) as file:
         while piece := file.read(1 << 20):

@@ -1,4 +1,4 @@
-"""Whether the audit trail is as it was sealed."""
+"""Verification that the audit trail is as it was sealed."""
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
@@ -30,12 +30,12 @@ PAGE = 100
 """Seals that are read at once, with their entries."""
 
 ASKED = 500
-"""Logged seals that are looked for at once."""
+"""Logged seals that are looked up at once."""
 
 
 @dataclass(frozen=True, slots=True)
 class Verification:
-    """What was found. `damages` are sentences; empty: all is as it was sealed.
+    """Result of a verification. `damages` are sentences; empty: the trail is intact.
 
     `entries` are in `seals`; `unsealed` ones were added since, the first of them at
     `unsealed_since`; `archived` ones have left the trail.
@@ -51,10 +51,10 @@ class Verification:
 
 
 def verify(ledger: Ledger, logged: Iterable[Mark] = (), files: Iterable[Path] = ()) -> Verification:
-    """Compare all entries with their seals, and the seals with each other and with those logged.
+    """Compare all entries with their seals, and the seals with each other and with the log.
 
-    What is in archives is taken as their digests in the ledger say; `files` are archives that are
-    compared with these.
+    Archived parts are taken from their digests in the ledger; `files` are archives to compare with
+    these digests.
     """
     with ledger.snapshot() as session:
         key = audit_key(ledger, session)
@@ -77,10 +77,10 @@ def verify(ledger: Ledger, logged: Iterable[Mark] = (), files: Iterable[Path] = 
 def intact_seals(
     session: Session, key: str | None, last: int
 ) -> Iterator[tuple[AuditSeal, Sequence[Row[Any]]]]:
-    """Yield the seals up to this one with their entries, as far as they are in no archive.
+    """Yield the seals up to this one with their entries, without those in archives.
 
     Raises:
-        AuditDamaged: they are not as they were sealed.
+        AuditDamaged: they differ from what was sealed.
     """
     archived, _, damages = archives.end_of(session, key)
     chain = _Chain(key, archived)
@@ -96,9 +96,9 @@ def intact_seals(
 
 
 def verify_newest(ledger: Ledger) -> Verification:
-    """Compare the newest seal with its mark, its entries and the seal before it: the end alone.
+    """Compare the newest seal with its mark, its entries and the seal before it, not the rest.
 
-    It reads `BLOCK` entries at most, however long the trail is.
+    It reads at most `BLOCK` entries, however long the trail is.
     """
     with ledger.snapshot() as session:
         key = audit_key(ledger, session)
@@ -117,7 +117,7 @@ def verify_newest(ledger: Ledger) -> Verification:
 
 
 def _unsealed(session: Session, last: Mark) -> tuple[int, datetime | None]:
-    """Return how many entries are in no seal, and of when the first of them is.
+    """Return the number of entries without a seal, and the time of the first of them.
 
     None: there is none.
     """
@@ -127,7 +127,7 @@ def _unsealed(session: Session, last: Mark) -> tuple[int, datetime | None]:
 
 
 class _Chain:
-    """The seals so far; `last` is the newest of them, at first the one before those that follow."""
+    """The seals so far; `last` is the newest, initially the one before those to follow."""
 
     def __init__(self, key: str | None, last: Mark = BEGINNING) -> None:
         self.last = last
@@ -185,7 +185,7 @@ def _from_to(kind: str, first: int, last: int) -> str:
 
 
 def _sealed(session: Session, after: int) -> Iterator[tuple[AuditSeal, Sequence[Row[Any]] | None]]:
-    """Yield all seals after this one in order, with their entries; None: these can't be read."""
+    """Yield all seals after this one in order, with their entries; None: they can't be read."""
     while True:
         query = select(AuditSeal).where(AuditSeal.id > after).order_by(AuditSeal.id).limit(PAGE)
         try:
@@ -203,7 +203,7 @@ def _with_entries(
 ) -> Iterator[tuple[AuditSeal, Sequence[Row[Any]] | None]]:
     try:
         within = AuditEntry.id.between(seals[0].first_id, seals[-1].last_id)
-        # A seal that somebody has made longer must not make this read everything at once.
+        # A forged range in a seal must not make this read everything at once.
         most = len(seals) * BLOCK + 1
         query = select(*SEALED).where(within).order_by(AuditEntry.id).limit(most)
         entries = session.execute(query).all()
@@ -220,7 +220,7 @@ def _with_entries(
 
 
 def _end(session: Session, key: str | None, last: Mark) -> Iterator[str]:
-    """Whether the chain ends where the mark says."""
+    """Yield a damage if the chain does not end where the mark says."""
     try:
         mark = newest_mark(session, key)
     except AuditDamaged as error:
@@ -234,7 +234,7 @@ def _end(session: Session, key: str | None, last: Mark) -> Iterator[str]:
 
 
 def _unlike(session: Session, logged: Iterable[Mark]) -> Iterator[str]:
-    """Yield the seals of a log that the ledger does not have."""
+    """Yield the logged seals that the ledger does not have."""
     given = sorted(set(logged))
     for marks in (given[at : at + ASKED] for at in range(0, len(given), ASKED)):
         wanted = AuditSeal.id.in_([mark.number for mark in marks])

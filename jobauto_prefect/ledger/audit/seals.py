@@ -1,8 +1,8 @@
-"""Seals of the audit trail: what an HMAC is over, and which entries may be sealed.
+"""Seals of the audit trail: what an HMAC covers, and which entries may be sealed.
 
-Blocks of entries are sealed after their commit, so that writers wait for nothing. Each seal is over
-its entries and the seal before: to change, remove or add an entry unseen takes the key. A mark says
-which seal is the newest, so that the end can't be cut off either.
+Blocks of entries are sealed after their commit, so writers never wait. Each seal covers its entries
+and the previous seal: nobody can change, remove or add an entry unnoticed without the key. A mark
+names the newest seal, so that the end can't be cut off either.
 """
 
 import hashlib
@@ -27,26 +27,26 @@ from jobauto_prefect.ledger.store import Ledger, audit_key, new_audit_key
 logger = logging.getLogger(__name__)
 
 FORM = 1
-"""Of what is sealed; another form would have another number."""
+"""Version of the sealed format."""
 
 UNREADABLE = (ValueError, TypeError, DataError)
-"""What reading a row raises that somebody has put something else in."""
+"""Errors raised on reading a row that somebody has corrupted."""
 
 BLOCK = 1000
-"""The most entries of one seal."""
+"""Maximum number of entries per seal."""
 
 PATIENCE = timedelta(minutes=1)
-"""How long a transaction may go on before the log says so."""
+"""How long a transaction may stay open before a warning is logged."""
 
 MARK_NAME = "audit_newest_seal"
-"""Which seal is the newest."""
+"""Name of the value that names the newest seal."""
 
 SEALED = (
     AuditEntry.id, AuditEntry.created_at, AuditEntry.actor, AuditEntry.user_id, AuditEntry.door,
     AuditEntry.address, AuditEntry.user_agent, AuditEntry.request_id, AuditEntry.entity_type,
     AuditEntry.entity_id, AuditEntry.company_id, AuditEntry.action, AuditEntry.changes,
 )  # fmt: skip
-"""What is sealed of an entry: all of it, in this order."""
+"""The sealed columns of an entry: all of them, in this order."""
 
 
 class Mark(NamedTuple):
@@ -62,7 +62,7 @@ BEGINNING = Mark(0, 0, "")
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """What a seal is over, beside its entries; as `AuditSeal` has it."""
+    """What a seal covers besides its entries; the members are those of `AuditSeal`."""
 
     number: int
     first_id: int
@@ -81,7 +81,7 @@ def hmac_of(key: str, block: Block, entries: Iterable[Row[Any]]) -> str:
 
 
 def head_of(block: Block) -> list[Any]:
-    """Return what is sealed of a seal itself."""
+    """Return the sealed members of a seal itself."""
     return [
         FORM, block.number, block.first_id, block.last_id, block.gaps, block.previous,
         block.sealed_at,
@@ -89,7 +89,7 @@ def head_of(block: Block) -> list[Any]:
 
 
 def canonical_line(values: Sequence[Any]) -> bytes:
-    """Return one line of JSON, the same whatever database the values were read from."""
+    """Return one line of JSON, independent of the database the values were read from."""
     plain = [_instant(value) if isinstance(value, datetime) else value for value in values]
     return json.dumps(plain, separators=(",", ":")).encode() + b"\n"
 
@@ -99,7 +99,7 @@ def _instant(moment: datetime) -> str:
 
 
 def gaps_in(first_id: int, last_id: int, ids: Iterable[int]) -> list[list[int]]:
-    """Return the ranges of ids from first to last that are not among these, which are in order."""
+    """Return the ranges of ids from first to last that are missing in `ids`, which are in order."""
     gaps, expected = [], first_id
     for number in (*ids, last_id + 1):
         if number > expected:
@@ -109,7 +109,7 @@ def gaps_in(first_id: int, last_id: int, ids: Iterable[int]) -> list[list[int]]:
 
 
 def format_mark(mark: Mark, key: str) -> str:
-    """Format a mark for the value `MARK_NAME`: nobody without the key can move it."""
+    """Format a mark for the value `MARK_NAME`; changing it takes the key."""
     text = f"{mark.number}:{mark.last_id}:{mark.hmac}"
     return f"{text}:{hmac.new(key.encode(), f'newest:{text}'.encode(), hashlib.sha256).hexdigest()}"
 
@@ -125,12 +125,12 @@ def parse_mark(value: str, key: str) -> Mark | None:
 
 
 def log_mark(mark: Mark) -> str:
-    """Log the newest seal."""
+    """Return the log line for the newest seal."""
     return f"audit seal {mark.number}, entries up to {mark.last_id}: {mark.hmac}"
 
 
 def marks_in(lines: Iterable[str]) -> Iterator[Mark]:
-    """Return the marks in the lines of a log, whatever else they hold."""
+    """Yield the marks in the lines of a log, and ignore other text."""
     for line in lines:
         for number, last_id, seal in _REPORT.findall(line):
             yield Mark(int(number), int(last_id), seal)
@@ -140,13 +140,13 @@ _REPORT = re.compile(r"audit seal (\d{1,18}), entries up to (\d{1,18}): ([0-9a-f
 
 
 class Sealer:
-    """Seals the entries of finished transactions; several sealers make one chain.
+    """Seals the entries of finished transactions; several sealers extend the same chain.
 
-    An entry's id is given before its transaction commits, so a lower one may become visible later.
-    On PostgreSQL an insert holds a lock on the table of entries from before it takes an id until
-    its transaction ends: once everybody has ended who held one after an id was seen, every id up
-    to it is committed or never will be. Looking at these locks stops nobody. SQLite has one
-    writer at a time and needs none of it.
+    An entry gets its id before its transaction commits, so a lower id may become visible later. On
+    PostgreSQL an insert holds a lock on the table of entries from before it takes an id until its
+    transaction ends. Once every transaction that held this lock after an id was seen has ended,
+    every id up to it is either committed or never will be. Reading these locks blocks nobody.
+    SQLite has one writer at a time and needs none of this.
     """
 
     def __init__(self, ledger: Ledger) -> None:
@@ -159,15 +159,15 @@ class Sealer:
         self._complained = False
 
     def seal(self) -> bool:
-        """Seal all that is settled; return whether nobody has to be waited for.
+        """Seal all settled entries; return whether there is no transaction to wait for.
 
         Raises:
-            AuditDamaged: the mark of the newest seal is gone or not ours, and nothing is sealed
+            AuditDamaged: the mark of the newest seal is missing or forged, and nothing is sealed
                 on top of that.
         """
         with self._ledger.reading() as session:
-            # The newest entry is in the newest seal, which is as this process made it. What is
-            # sealed was settled: no entry with a lower id can follow.
+            # The newest entry is in the newest seal, which is unchanged since this process made it.
+            # Sealed entries were settled: no entry with a lower id can follow.
             seal = select(AuditSeal.hmac).where(AuditSeal.id == self._seen.number).scalar_subquery()
             query = select(select(func.max(AuditEntry.id)).scalar_subquery(), seal)
             if tuple(session.execute(query).one()) == (self._seen.last_id, self._seen.hmac):
@@ -193,12 +193,12 @@ class Sealer:
         self._waiting_since = None
         self._settled = self._goal
         self._goal = _newest_id(session)
-        self._writers = _writers(session)  # asked after the id was seen: they had their locks
+        self._writers = _writers(session)  # queried after the id was seen: its writer had its lock
         if not self._writers:
             self._settled = self._goal
 
     def _complain(self) -> None:
-        """Log once that a transaction has been open for very long: nothing is sealed meanwhile."""
+        """Log once that a long transaction keeps entries from being sealed."""
         now = self._ledger.clock()
         if not self._writers:
             return
@@ -214,7 +214,7 @@ class Sealer:
             )
 
     def _compare(self, session: Session) -> None:
-        """Log that a seal is gone which this process has seen."""
+        """Log if a seal that this process has seen is missing."""
         if self._seen == BEGINNING:
             return
         seal = session.get(AuditSeal, self._seen.number)
@@ -226,7 +226,7 @@ class Sealer:
             self._seen = BEGINNING
 
     def _seal_block(self) -> Mark | None:
-        """Seal the next entries; None: there are none, or another service was quicker."""
+        """Seal the next entries; None if there are none, or another service was faster."""
         with self._ledger.snapshot() as session:
             kept_key = audit_key(self._ledger, session)
             try:
@@ -257,9 +257,9 @@ def newest_mark(session: Session, key: str | None) -> Mark:
     """Return the newest seal, as its mark says.
 
     Raises:
-        AuditDamaged: there are seals, and no key, no mark, or none that is ours and the newest.
+        AuditDamaged: there are seals, but no key, or no valid mark for the newest of them.
     """
-    value, last = session.execute(_MARK).one()  # in one statement: another service may be at work
+    value, last = session.execute(_MARK).one()  # in one statement: another service may be sealing
     if value is None and key is None and last is None:
         return BEGINNING
     mark = parse_mark(value, key) if value is not None and key is not None else None
@@ -293,7 +293,7 @@ _WRITERS = text(
 
 
 def _entries(session: Session, first_id: int, last_id: int) -> tuple[Sequence[Row[Any]], int]:
-    """Return the next entries, and the last id of them; what can't be read of them is left out."""
+    """Return the next entries, and the last id of them; unreadable entries are left out."""
     chosen = AuditEntry.id.between(first_id, last_id)
     query = select(*SEALED).order_by(AuditEntry.id).limit(BLOCK)
     try:
@@ -321,7 +321,7 @@ def _keep(session: WritingSession, block: Block, made: Mark, key: str) -> None:
             previous=block.previous, hmac=made.hmac, sealed_at=block.sealed_at,
         )
     )  # fmt: skip
-    session.flush()  # where another service was quicker, this fails before the mark is touched
+    session.flush()  # if another service was faster, this fails before the mark is touched
     mark = session.get(InstallationValue, MARK_NAME)
     if mark is None:
         session.add(InstallationValue(name=MARK_NAME, value=format_mark(made, key)))

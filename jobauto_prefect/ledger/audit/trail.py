@@ -1,4 +1,4 @@
-"""The audit trail is written by the session, and what would get past it is refused (P2)."""
+"""The session writes the audit trail, and refuses statements that would bypass it."""
 
 import hashlib
 import json
@@ -19,7 +19,7 @@ from jobauto_prefect.ledger.base import Audited, LedgerSession
 from jobauto_prefect.ledger.records import AuditEntry, Company, CompanyUser, Token, User, UserRole
 
 RIGHTS = (Token, User, UserRole, CompanyUser)
-"""Records that say what somebody may do; PostgreSQL announces it when they are written."""
+"""Records that determine rights; PostgreSQL announces each write to them."""
 
 BULK_ALLOWED = frozenset(
     {
@@ -43,13 +43,15 @@ BULK_ALLOWED = frozenset(
         "audit_tally",
     }
 )
-"""Tables that are no entities: statements on many rows are theirs."""
+"""Tables that are no entities: statements on many of their rows are allowed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Actor:
-    """Who does something, through which door (rest, console, cli, ui, prefect-api,
-    service, worker)."""
+    """The person or program that acts, and its door.
+
+    Doors are rest, console, cli, ui, prefect-api, service and worker.
+    """
 
     name: str
     door: str
@@ -69,15 +71,15 @@ KEPT_OF_LONG = 4_000
 LONGEST_AGENT = 500  # characters of a User-Agent
 
 RIGHTS_WRITTEN = "rights_written"
-"""Where a session keeps that its transaction has written what somebody may do."""
+"""Key in a session's info: its transaction has written records that determine rights."""
 
 WRITTEN = "written"
-"""Where a session keeps what its transaction has written so far."""
+"""Key in a session's info: what its transaction has written so far."""
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What one transaction does to one record."""
+    """The changes of one transaction to one record."""
 
     record: Any
     action: str
@@ -85,13 +87,13 @@ class Change:
 
 
 class UnauditedWrite(RuntimeError):
-    """A statement that would change entities without an audit entry: an error in this program."""
+    """A statement would change entities without an audit entry: an error in this program."""
 
 
 class WritingSession(LedgerSession):
-    """A session that knows who writes; each flush adds the audit entries of what it changed.
+    """A session with an actor; each flush adds the audit entries of its changes.
 
-    `receivers` are the addresses that are told of every event.
+    `receivers` are the webhook addresses that get every event.
     """
 
     actor: Actor
@@ -121,7 +123,7 @@ def _stamp_times(session: WritingSession, _context: UOWTransaction, _instances: 
 
 @event.listens_for(WritingSession, "after_flush")
 def _collect_changes(session: WritingSession, context: UOWTransaction) -> None:
-    """Add what this flush wrote to what the transaction has written so far of each record."""
+    """Merge this flush into what the transaction has written of each record."""
     if any(isinstance(record, RIGHTS) for record in (*session.new, *session.dirty)) or any(
         isinstance(state.obj(), RIGHTS)
         for state, (is_deleted, _) in context.states.items()
@@ -140,7 +142,7 @@ def _collect_changes(session: WritingSession, context: UOWTransaction) -> None:
 
 @event.listens_for(WritingSession, "before_commit")
 def _write_entries(session: WritingSession) -> None:
-    """Write one entry for each record the transaction wrote, in the transaction itself."""
+    """Write one entry for each record that the transaction wrote, inside the transaction."""
     session.flush()
     written = session.info.pop(WRITTEN, {})
     entries = [_entry(session, change) for change in written.values()]
@@ -176,7 +178,7 @@ def _refuse_bulk_writes(state: ORMExecuteState) -> None:
 def _writes(
     session: Session, context: UOWTransaction
 ) -> Iterator[tuple[Any, str, dict[str, list[Any]]]]:
-    # What goes because its parent let go of it is not in `session.deleted`.
+    # Records deleted because their parent dropped them are not in `session.deleted`.
     gone = [
         state.obj()
         for state, (is_deleted, listed_only) in context.states.items()
@@ -219,7 +221,7 @@ def _before_after(record: Any, key: str, action: str) -> tuple[Any, Any]:
     history = get_history(record, key)
     if history.deleted:
         return history.deleted[0], value
-    # What was never set before this transaction created it has no value to forget.
+    # A value never set before this transaction created the record has no predecessor.
     return (None if history.added else value), value
 
 
@@ -272,7 +274,7 @@ def _row(
 
 
 def _bounded(value: Any) -> Any:
-    """Return a value as the trail keeps it for ever: of a long one the beginning and a digest."""
+    """Return a value as the trail stores it: of a long one the beginning and a digest."""
     if value is None or isinstance(value, bool | int | float):
         return value
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
@@ -295,8 +297,8 @@ def write_deletions(
 ) -> None:
     """Write an entry for each record that one statement deleted.
 
-    Of each are its number, its company, and what of it says which it was. All else of it stands
-    in the entries of its life.
+    Each has the record's number, its company and what identifies it. Everything else is in the
+    earlier entries about it.
     """
     rows = [
         _row(
@@ -327,7 +329,7 @@ def write_entry(
 
 
 def has_refusal(session: Session, entity_type: str, target: str) -> bool:
-    """Whether an entry says that something about an object of Prefect's was refused."""
+    """Whether an entry records a refusal about this object of Prefect's."""
     query = select(AuditEntry.id).where(
         AuditEntry.entity_type == entity_type,
         AuditEntry.action == "refuse",

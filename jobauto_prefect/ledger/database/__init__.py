@@ -1,1 +1,1 @@
-"""The database behind the ledger: connections, its clock, migrations, what it announces."""
+"""The ledger's database: connections, its clock, migrations, announcements."""

@@ -1,4 +1,4 @@
-"""Announcements of PostgreSQL (NOTIFY), heard on one connection of each process.
+"""Announcements of PostgreSQL (NOTIFY), received on one connection per process.
 
 Triggers announce, so that no writer can forget to. SQLite announces nothing.
 """
@@ -18,26 +18,26 @@ logger = logging.getLogger(__name__)
 
 CHANNEL = "jobauto"
 ALIVE_SECONDS = 30.0
-"""How long nothing need be said until the connection is asked whether it is still there."""
+"""How long the connection may be silent before it is probed."""
 
 SHORTEST_PAUSE, LONGEST_PAUSE = 0.1, 5.0  # seconds between attempts to connect
 KEEPALIVE = "keepalives_idle=5 keepalives_interval=5 keepalives_count=2"
-"""A network that is gone is found out about within 15 seconds."""
+"""Settings that detect a dead network within 15 seconds."""
 
 
 class Announcement(StrEnum):
-    """What is announced, each time its transaction is committed."""
+    """What is announced, each time its transaction commits."""
 
-    OUTBOX = "outbox"  #: there is a message that nobody has taken
+    OUTBOX = "outbox"  #: there is an unclaimed message
     EVENTS = "events"  #: there is an event
-    ACTIONS = "actions"  #: there is an action to carry out, or a message to send
+    ACTIONS = "actions"  #: there is an action to carry out, or a webhook to call
     NOTICES = "notices"  #: a notice about a job is due
-    WINDOWS = "windows"  #: a window opens at another time than before
-    RIGHTS = "rights"  #: a token, a user, or what somebody may do was written
+    WINDOWS = "windows"  #: the time at which a window opens has changed
+    RIGHTS = "rights"  #: a token, a user or somebody's rights were written
 
 
 class Announcements:
-    """Calls subscribers; what they do may not take long, and a call may be in vain.
+    """Calls subscribers, which must return quickly; a call may be spurious.
 
     `url` None: nothing is ever announced.
     """
@@ -48,14 +48,14 @@ class Announcements:
         self._answer_seconds = answer_seconds
         self._wanting: dict[Announcement, list[Callable[[], None]]] = defaultdict(list)
         self.is_live = False
-        """Whether every commit from now on will be noticed."""
+        """Whether every commit from now on is noticed."""
 
     def when(self, announcement: Announcement, call: Callable[[], None]) -> None:
         """Call on each announcement, and whenever some may have been missed."""
         self._wanting[announcement].append(call)
 
     async def run(self) -> None:
-        """Listen until cancelled, connecting again forever."""
+        """Listen until cancelled; reconnect forever."""
         if self._url is None:
             return
         pause = SHORTEST_PAUSE
@@ -86,7 +86,7 @@ class Announcements:
                 async with asyncio.timeout(self._answer_seconds):
                     await connection.execute("SELECT 1")
             async for notification in connection.notifies(timeout=0):
-                with contextlib.suppress(ValueError):  # another version's
+                with contextlib.suppress(ValueError):  # another version announced it
                     self._tell(Announcement(notification.payload))
 
     def _live(self, is_live: bool) -> None:
@@ -101,9 +101,9 @@ class Announcements:
 
 
 async def _has_input(descriptor: int, seconds: float) -> bool:
-    """Whether something can be read before so much time is over.
+    """Whether input arrives within the given time.
 
-    Psycopg's own wait looks ten times a second.
+    Psycopg's own wait polls ten times a second.
     """
     loop = asyncio.get_running_loop()
     readable = asyncio.Event()
@@ -119,7 +119,7 @@ async def _has_input(descriptor: int, seconds: float) -> bool:
 
 
 def plain_url(url: str) -> str | None:
-    """Return a ledger's address in the form of libpq; None if it is not PostgreSQL."""
+    """Return a ledger's URL in libpq's form; None if it is not PostgreSQL."""
     address = make_url(url)
     if address.get_backend_name() != "postgresql":
         return None

@@ -1,4 +1,4 @@
-"""Columns of which the database gives no more than so much, whatever is in them."""
+"""Columns of which the database returns a limited amount, whatever they contain."""
 
 from typing import Any
 
@@ -6,7 +6,7 @@ from sqlalchemy import ColumnElement, Text, TypeDecorator, case, cast, func
 
 
 class BoundedText(TypeDecorator[str]):
-    """Text whose beginning is read."""
+    """Text of which only the beginning is read."""
 
     impl, cache_ok = Text, True
 
@@ -15,17 +15,17 @@ class BoundedText(TypeDecorator[str]):
         self.most = most
 
     def column_expression(self, column: ColumnElement[Any]) -> ColumnElement[Any]:
-        """Return what is selected instead of the column."""
+        """Return the expression that is selected in place of the column."""
         return func.substr(column, 1, self.most)
 
 
 def bound_text(column: ColumnElement[Any], most: int) -> None:
-    """Have only the first characters of a column of text read."""
+    """Read only the first characters of a text column."""
     column.type = BoundedText(most)
 
 
 def bound_json(column: ColumnElement[Any], most: int) -> None:
-    """Have nothing read of a column of JSON where that has more characters."""
+    """Read nothing from a JSON column that has more characters."""
 
     def shorter(_type: object, column: ColumnElement[Any]) -> ColumnElement[Any]:
         return case((func.length(cast(column, Text)) <= most, column))

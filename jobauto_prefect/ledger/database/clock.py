@@ -1,9 +1,9 @@
 """The time of the ledger's database, which all parts of an installation share.
 
-Leases, windows and deadlines are judged by several machines, whose clocks differ. On PostgreSQL
-each process follows the server: its own time since start-up, which no one sets, plus an offset that
-is measured at every connect and every `MEASURE_SECONDS` while connections are used. SQLite is on
-the same host as all that use it, so there the host's clock is that clock.
+Leases, windows and deadlines are evaluated by several machines, whose clocks differ. On PostgreSQL
+each process follows the server: its own monotonic time plus an offset that is measured at every
+connect and every `MEASURE_SECONDS` while connections are used. With SQLite all users are on the
+same host, so the host's clock serves.
 """
 
 from collections.abc import Callable
@@ -50,7 +50,7 @@ class DatabaseClock(SharedClock):
                 cursor.execute("SELECT clock_timestamp()")
                 (instant,) = cursor.fetchone()
                 self.read(instant, asked_at, self.uptime())
-            connection.rollback()  # of a connection that begins a transaction with what it is asked
+            connection.rollback()  # if the connection's first statement began a transaction
         except psycopg.Error as error:
             self._measured_at = None
             raise DisconnectionError("the connection was lost") from error

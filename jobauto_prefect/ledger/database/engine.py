@@ -17,15 +17,14 @@ from jobauto_prefect.ledger.database.postgresql import Limits, timed_engine
 from jobauto_prefect.settings import DRIVERS, Settings
 
 CROSSED = frozenset({"40001", "40P01"})
-"""SQLSTATEs of a transaction that was taken back for another one's sake: serialization failure,
-deadlock."""
+"""SQLSTATEs of a transaction rolled back because of another: serialization failure, deadlock."""
 
 NO_DATABASE = frozenset({"SQLITE_NOTADB", "SQLITE_CORRUPT"})
-"""Of a file that no waiting makes a database of."""
+"""Errors of a file that is no usable database: waiting does not help."""
 
 
 def usual_limits(settings: Settings) -> Limits:
-    """Return how long the database may take where somebody waits."""
+    """Return the time limits while somebody waits for the answer."""
     return Limits(
         connect=settings.database_connect_seconds,
         answer=settings.database_answer_seconds,
@@ -34,19 +33,21 @@ def usual_limits(settings: Settings) -> Limits:
 
 
 def long_limits(settings: Settings) -> Limits:
-    """Return the limits for what nobody else waits for: migrations, `apply`."""
+    """Return the limits of long operations that nobody else waits for: migrations, `apply`."""
     return replace(usual_limits(settings), answer=settings.database_long_seconds)
 
 
 def make_engine(url: str, limits: Limits | None = None) -> Engine:
-    """Make an engine for SQLite (WAL) or PostgreSQL. `limits` are the latter's; None: the usual.
+    """Create an engine for SQLite (WAL) or PostgreSQL. `limits` is for the latter.
+
+    Without `limits` the usual ones apply.
 
     Raises:
         NotReady: the address is of neither.
     """
     try:
-        driver, _ = make_url(url).drivername, urlsplit(url).port  # which refuses one beyond 65535
-    except (ArgumentError, ValueError):  # its message would have the password
+        driver, _ = make_url(url).drivername, urlsplit(url).port  # ValueError above 65535
+    except (ArgumentError, ValueError):  # the original message would contain the password
         raise NotReady(
             "the address of the ledger's database can't be read; look at JOBAUTO_DATABASE_URL, or"
             " at DB_CONNECTION, DB_HOST and DB_PORT, a number from 1 to 65535"
@@ -74,7 +75,7 @@ def _leave_beginnings_to_us(connection: Any, _record: Any) -> None:
 
 
 def _begin_postgresql(connection: Connection) -> None:
-    """Begin a transaction, but none for reads: it would cost as much as what is read."""
+    """Begin a transaction, but none for reads: it would cost as much as the query itself."""
     options = connection.get_execution_options()
     if options.get("jobauto_snapshot"):
         connection.exec_driver_sql("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
@@ -85,15 +86,15 @@ def _begin_postgresql(connection: Connection) -> None:
 def _make_private(_dialect: Any, _record: Any, arguments: Sequence[Any], _options: Any) -> None:
     """Make the file private: SQLite would let others read it, and `-wal` and `-shm` follow.
 
-    A file that is there is not opened: closing it would end the locks of all connections of this
-    process, and the next process to leave would take the `-wal` away from them.
+    An existing file is not opened: closing it would drop the locks of all this process's
+    connections, and the next process to disconnect would delete the `-wal` in use.
     """
-    with contextlib.suppress(OSError):  # it is there, or the driver says what is wrong
+    with contextlib.suppress(OSError):  # it exists, or the driver reports the error
         os.close(os.open(arguments[0], os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
 
 
 def _configure_sqlite(connection: Any, _record: Any) -> None:
-    connection.isolation_level = None  # the driver must not begin transactions by itself
+    connection.isolation_level = None  # the driver must not begin transactions on its own
     cursor = connection.cursor()
     for pragma in (
         "journal_mode=WAL",
@@ -106,14 +107,14 @@ def _configure_sqlite(connection: Any, _record: Any) -> None:
 
 
 def _begin_sqlite(connection: Connection) -> None:
-    # A writer takes the lock at once: a lock taken later can fail in the middle of its work.
+    # A writer takes the lock at once, because a later attempt may fail in the middle of its work.
     writes = connection.get_execution_options().get("jobauto_writes")
     connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
 
 
 @contextmanager
 def database_errors() -> Iterator[None]:
-    """Raise what the database refuses, or that it does not answer, as errors of this project."""
+    """Convert database errors, and missing answers, to errors of this project."""
     try:
         yield
     except OperationalError as error:
@@ -152,7 +153,7 @@ def is_answering(session: Session) -> bool:
 
 
 def database_version(session: Session) -> str:
-    """Return what the ledger is kept in: `PostgreSQL 16.3`."""
+    """Return name and version of the ledger's database: `PostgreSQL 16.3`."""
     dialect = session.get_bind().dialect
     version = ".".join(str(part) for part in dialect.server_version_info or ())
     return f"{DATABASES.get(dialect.name, dialect.name)} {version}".strip()

@@ -1,4 +1,4 @@
-"""The version of a ledger's tables, and the upgrade to this program's, with Alembic."""
+"""The version of a ledger's tables, and its upgrade to this program's, with Alembic."""
 
 import re
 from pathlib import Path
@@ -12,7 +12,7 @@ VERSION_TABLE = "alembic_version"
 
 
 def newest() -> str:
-    """Return the revision this program works with: files are named by their revisions."""
+    """Return the revision this program works with: migration files are named by revision."""
     files = (MIGRATIONS / "versions").glob("[0-9]*.py")
     return max(file.name for file in files).partition("_")[0]
 
@@ -20,7 +20,7 @@ def newest() -> str:
 def current(engine: Engine) -> str | None:
     """Return the revision of the database; None if it has no tables yet.
 
-    Every process asks this at its start; Alembic, which would take long to load, is not needed.
+    Every process asks this at its start, without loading Alembic, which takes long.
     """
     with engine.connect() as connection:
         if not inspect(connection).has_table(VERSION_TABLE):
@@ -56,10 +56,10 @@ def upgrade(engine: Engine, revision: str | None = None) -> tuple[str | None, st
 
 
 def require_current(engine: Engine) -> None:
-    """Check that the tables are of this version.
+    """Require the tables of this version.
 
     Raises:
-        NotReady: they are not; the message names the command that helps.
+        NotReady: they are of another version; the message names the command that helps.
     """
     version = current(engine)
     if version != newest():

@@ -1,10 +1,10 @@
-"""Connections to PostgreSQL that never wait for longer than they may.
+"""Connections to PostgreSQL with a bounded waiting time.
 
-A network that loses packets while its sockets stay open makes libpq wait for as long as the kernel
-does, whatever `connect_timeout`, keepalives, `tcp_user_timeout` and `statement_timeout` say. So
-each exchange with the server has a deadline here, past which the socket is closed. What the server
-held for such a client it lets go by its own timeouts; they are set by `SET`, because pgbouncer
-refuses startup options.
+If a network drops packets while its sockets stay open, libpq waits as long as the kernel does,
+whatever `connect_timeout`, keepalives, `tcp_user_timeout` and `statement_timeout` say. Therefore
+each exchange with the server has a deadline here, after which the socket is closed. The server
+releases what it held for such a client by its own timeouts; they are set by `SET`, because
+pgbouncer refuses startup options.
 """
 
 from dataclasses import dataclass
@@ -17,10 +17,10 @@ from sqlalchemy import URL, Engine, create_engine, event
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """How long the database may take, in seconds.
+    """Time limits for the database, in seconds.
 
     `connect` is for a new connection, `answer` for one exchange with the server (a statement, a
-    commit), `idle` for a transaction in which nothing is asked.
+    commit), `idle` for an idle transaction.
     """
 
     connect: float = 5.0
@@ -29,7 +29,7 @@ class Limits:
 
 
 class TimedConnection(psycopg.Connection[Any]):
-    """A connection that closes its socket where an exchange takes longer than `answer_seconds`."""
+    """A connection that closes its socket if an exchange takes longer than `answer_seconds`."""
 
     answer_seconds: float | None = None
     """None: no limit."""
@@ -68,7 +68,7 @@ def timed_engine(url: str | URL, limits: Limits, **arguments: Any) -> Engine:
 
 
 def _connect(limits: Limits, *arguments: Any, **parameters: Any) -> TimedConnection:
-    parameters.setdefault("connect_timeout", max(2, round(limits.connect)))  # libpq's least
+    parameters.setdefault("connect_timeout", max(2, round(limits.connect)))  # libpq's minimum
     connection = TimedConnection.connect(*arguments, **parameters)
     connection.answer_seconds = limits.answer
     connection.execute(

@@ -1,8 +1,8 @@
-"""Sessions that repeat a statement once where the pooled connection had been dropped.
+"""Sessions that repeat a statement once if the pooled connection was dropped.
 
-No connection is asked whether it is still there before it is used. Where one is not, that shows at
-the first statement of a transaction, before anything was done, and only that one is tried again:
-after a later one, or a COMMIT whose answer got lost, nobody knows what the database has done.
+Connections are not probed before use. A dropped one shows at the first statement of a transaction,
+before anything was done, and only this statement is retried: after a later one, or a COMMIT without
+answer, nobody knows what the database has done.
 """
 
 from collections.abc import Callable
@@ -17,20 +17,20 @@ Answer = TypeVar("Answer")
 
 
 class ReconnectingSession(LedgerSession):
-    """A session that only reads; each statement is a transaction of its own on PostgreSQL."""
+    """A session that only reads; on PostgreSQL each statement is its own transaction."""
 
     _has_asked = False
 
     def execute(self, *asked: Any, **named: Any) -> Any:
-        """Execute as every session, the first statement once more if the connection was dropped."""
+        """Execute as usual; retry the first statement if the connection was dropped."""
         return self._first_twice(lambda: super(ReconnectingSession, self).execute(*asked, **named))
 
     def scalar(self, *asked: Any, **named: Any) -> Any:
-        """Return a scalar as every session, the first once more if the connection was dropped."""
+        """Return a scalar as usual; retry the first statement if the connection was dropped."""
         return self._first_twice(lambda: super(ReconnectingSession, self).scalar(*asked, **named))
 
     def scalars(self, *asked: Any, **named: Any) -> Any:
-        """Return scalars as every session, the first once more if the connection was dropped."""
+        """Return scalars as usual; retry the first statement if the connection was dropped."""
         return self._first_twice(lambda: super(ReconnectingSession, self).scalars(*asked, **named))
 
     def _first_twice(self, ask: Callable[[], Answer]) -> Answer:
@@ -41,7 +41,7 @@ class ReconnectingSession(LedgerSession):
 
 
 def retry_if_dropped(session: Session, ask: Callable[[], Answer]) -> Answer:
-    """Return the answer to a session's first statement; once more if the connection dropped."""
+    """Return the answer to a session's first statement; retry it if the connection was dropped."""
     try:
         return ask()
     except DBAPIError as error:

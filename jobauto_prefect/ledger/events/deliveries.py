@@ -20,18 +20,18 @@ BATCH = 200
 
 
 class EventKind(StrEnum):
-    """What kind of thing happened."""
+    """Kinds of events."""
 
     CHANGE = "change"  #: a change of an event source
     COMPLETION = "completion"  #: the end of a run template's job
 
 
 SCHEDULE_TYPES = {EventKind.CHANGE: "event", EventKind.COMPLETION: "chained"}
-"""How the jobs say what started them."""
+"""Event kind -> `schedule_type` of the jobs it starts."""
 
 
 def create_deliveries(session: WritingSession, event: Event, rules: Sequence[EventRule]) -> None:
-    """Create a delivery to each of these rules."""
+    """Create a delivery of an event to each of these rules."""
     now = session.clock()
     session.add_all(
         Delivery(event_id=event.id, rule_id=rule.id, state=DeliveryState.OWED, created_at=now)
@@ -40,7 +40,7 @@ def create_deliveries(session: WritingSession, event: Event, rules: Sequence[Eve
 
 
 def lock_delivery(session: WritingSession, event_id: int, rule_id: int) -> Delivery | None:
-    """Lock the delivery of an event to a rule, of several elements the first's.
+    """Lock the delivery of an event to a rule; with several elements, that of the first.
 
     None: the event is not delivered to that rule.
     """
@@ -59,7 +59,7 @@ def lock_deliveries(session: WritingSession, event_id: int, rule_id: int) -> Seq
 
 
 def delivery_of_job(session: Session, job_id: int) -> Delivery | None:
-    """Return the delivery that started a job; None: none did."""
+    """Return the delivery that started a job; None if there is none."""
     query = select(Delivery).where(Delivery.job_id == job_id)
     return session.scalar(query.options(joinedload(Delivery.event), joinedload(Delivery.rule)))
 
@@ -71,7 +71,7 @@ def deliveries_of_event(session: Session, event_id: int) -> Sequence[Delivery]:
 
 
 def due_deliveries(session: Session, now: datetime) -> Sequence[Delivery]:
-    """Return deliveries that are due here: rules of high priority first, then the oldest."""
+    """Return deliveries that are due for a start by this service, by rule priority, then age."""
     query = (
         select(Delivery)
         .join(EventRule)
@@ -84,12 +84,12 @@ def due_deliveries(session: Session, now: datetime) -> Sequence[Delivery]:
 
 
 def mark_dead(delivery: Delivery, error: str) -> None:
-    """Mark a delivery dead: only a replay starts it again."""
+    """Mark a delivery dead: only a replay restarts it."""
     delivery.state, delivery.error = DeliveryState.DEAD, error
 
 
 def mark_refused(session: WritingSession, job: Job, message: str) -> None:
-    """Mark the delivery of a job dead that may not run."""
+    """Mark the delivery dead whose job may not run."""
     if job.event_id is None:
         return
     delivery = session.scalar(select(Delivery).where(Delivery.job_id == job.id))
@@ -101,7 +101,7 @@ def rule_of(session: Session, rule_id: int) -> EventRule:
     """Return a rule by its id.
 
     Raises:
-        NotFound: there is none.
+        NotFound: it does not exist.
     """
     rule = session.get(EventRule, rule_id)
     if rule is None or rule.retired_at is not None:
@@ -122,7 +122,7 @@ def create_job(session: WritingSession, delivery: Delivery, template: RunTemplat
 
 
 def start_delivery(session: WritingSession, event_id: int, rule_id: int) -> None:
-    """Start a delivery without Prefect's automation, unless it has been started meanwhile."""
+    """Start a delivery without Prefect's automation, unless it has been started already."""
     for delivery in lock_deliveries(session, event_id, rule_id):
         if delivery.state == DeliveryState.OWED:
             _start(session, delivery)
@@ -167,10 +167,10 @@ def fan_out(session: WritingSession, first: Delivery, count: int) -> None:
 
 
 def replay(session: WritingSession, event: Event, rule: EventRule) -> None:
-    """Start a rule for an event again: a dead delivery, or a rule younger than the event.
+    """Start a rule for an event again: a dead delivery, or a rule newer than the event.
 
     Raises:
-        Conflict: the rule was started by this event; it never is twice.
+        Conflict: this event already started the rule, which happens once only.
     """
     deliveries = lock_deliveries(session, event.id, rule.id)
     waiting = [delivery for delivery in deliveries if delivery.state != DeliveryState.STARTED]

@@ -35,8 +35,7 @@ from jobauto_prefect.monitoring.tracing import note
 EMITTED_AT_ONCE = 100
 ANY = "any"
 LONGEST_CIRCLE = 20
-"""How many ends a chain may have that goes round: actions may, and rules that are changed on the
-way."""
+"""Jobs in a circular chain: actions may form one, and so may rules changed meanwhile."""
 
 RESULTS: Mapping[str, str] = {
     Severity.SUCCESS: "success",
@@ -45,21 +44,21 @@ RESULTS: Mapping[str, str] = {
     Severity.ERROR: "failure",
     Severity.CRITICAL: "failure",
 }
-"""What rules call an end of some severity."""
+"""Severity of an end -> the name rules use for it."""
 
 MODES: Mapping[str, ActionMode] = {
     "success": ActionMode.SUCCESS,
     "warning": ActionMode.SUCCESS,
     "failure": ActionMode.FAIL,
 }
-"""Which actions of a run template follow such an end."""
+"""Result of an end -> the actions of the run template that follow it."""
 
 
 @dataclass(frozen=True, slots=True)
 class SourceChange:
     """A row of an adapter; `members` are its columns as JSON.
 
-    `fault` is why it can't be kept as it is: it starts nothing, and is a dead letter.
+    `fault` is why it can't be stored unchanged: it starts nothing, and is a dead letter.
     """
 
     inversion: int
@@ -68,13 +67,13 @@ class SourceChange:
 
     @property
     def digest(self) -> str:
-        """What tells a change from one of the same number from before its adapter was reset."""
+        """Distinguishes a change from one with the same number before its adapter was reset."""
         text = json.dumps(self.members, sort_keys=True, ensure_ascii=False)
         return hashlib.sha256(text.encode()).hexdigest()[:32]
 
 
 class RuleBook:
-    """The rules of one source, indexed by evidence: ten thousand cost no more than ten."""
+    """The rules of one source, indexed by evidence, so that their number does not matter."""
 
     def __init__(self, rules: Iterable[EventRule]) -> None:
         self._by_evidence: dict[str, list[EventRule]] = defaultdict(list)
@@ -82,7 +81,7 @@ class RuleBook:
             self._by_evidence[rule.evidence or ""].append(rule)
 
     def matching(self, evidence: str | None, operation: str) -> list[EventRule]:
-        """Return the rules that a change concerns."""
+        """Return the rules that a change matches."""
         named = self._by_evidence.get(evidence, []) if evidence else []
         return [
             rule
@@ -94,9 +93,9 @@ class RuleBook:
 def store_changes(
     session: WritingSession, source: EventSource, changes: Sequence[SourceChange]
 ) -> int:
-    """Store the changes that are new, in their order, and move the source's mark.
+    """Store the new changes in their order, and advance the source's mark.
 
-    Returns how many were new.
+    Returns the number of new changes.
     """
     stored = _known(session, source, changes)
     new = [change for change in changes if (change.inversion, change.digest) not in stored]
@@ -117,7 +116,7 @@ def store_changes(
 
 
 def _may_concern(source: EventSource, events: Sequence[Event]) -> Sequence[ColumnElement[bool]]:
-    """Return the condition by which only rules are read that a change could match.
+    """Return the conditions by which only rules are read that a change could match.
 
     A source may have ten thousand.
     """
@@ -164,7 +163,7 @@ def _text(value: Any) -> str | None:
 
 
 def _rules(session: Session, *conditions: Any) -> Sequence[EventRule]:
-    """Return the enabled rules that fulfil conditions, those of high priority first."""
+    """Return the enabled rules that meet the conditions, by priority."""
     query = select(EventRule).where(
         EventRule.enabled.is_(True), EventRule.retired_at.is_(None), *conditions
     )
@@ -174,7 +173,8 @@ def _rules(session: Session, *conditions: Any) -> Sequence[EventRule]:
 def store_completion(session: WritingSession, job: Job) -> None:
     """Store the event of a job that ended without a further attempt, with its deliveries.
 
-    It is not stored yet. One that was cancelled starts nothing: somebody wanted it to end.
+    The caller has checked that it is new. A cancelled job starts nothing, because its end was
+    wanted.
     """
     result = RESULTS.get(job.severity or "")
     if result is None or job.state == JobState.CANCELLED:
@@ -209,7 +209,7 @@ def store_completion(session: WritingSession, job: Job) -> None:
 
 
 def _goes_round(session: Session, event: Event) -> bool:
-    """Whether a run template ended more than once among the ends that led to this one."""
+    """Whether a run template occurs more than once among the ends that led to this one."""
     chain = (
         select(Event.job_id, Event.runtemplate_id).where(Event.id == event.id).cte(recursive=True)
     )
@@ -231,7 +231,7 @@ def _end_chain(session: WritingSession, event: Event) -> None:
 
 
 def has_completed(session: Session, job: Job) -> bool:
-    """Whether its end is stored already: a lost job may report after all."""
+    """Whether its end is already stored: a lost job may still report."""
     return session.scalar(select(Event.id).where(Event.job_id == job.id)) is not None
 
 
@@ -249,11 +249,11 @@ def _end_data(job: Job, result: str) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class Unemitted:
-    """An event that was not sent to Prefect, and what is told with it.
+    """An event that was not sent to Prefect, and its context.
 
-    `source` is the name of a change's source. Of an end there are the names of the run template
-    and its company, its `deployment_id`, and `emits`, what its application declares to emit then.
-    `is_owed`: it is owed to a rule.
+    `source` is the name of a change's source. An end has the names of the run template and its
+    company, its `deployment_id`, and `emits`, what its application declares to emit then.
+    `is_owed`: a rule waits for it.
     """
 
     event: Event
@@ -273,7 +273,7 @@ _UNEMITTED = (
         RunTemplate.name,
         Company.name,
         RunTemplate.deployment_id,
-        App.document["events"]["emits"],  # a part of it: a batch may be of one large application
+        App.document["events"]["emits"],  # only this member: a batch may have one large application
     )
     .outerjoin(EventSource, EventSource.id == Event.event_source_id)
     .outerjoin(RunTemplate, RunTemplate.id == Event.runtemplate_id)
@@ -304,7 +304,7 @@ def mark_emitted(
 ) -> None:
     """Mark events as sent to Prefect, or (with an error) as never to be sent; release a lock.
 
-    This service starts their deliveries itself once `patience` is over.
+    This service starts their deliveries itself after `patience`.
     """
     now = session.clock()
     ids = [unemitted.event.id for unemitted in events]
@@ -320,7 +320,7 @@ def mark_emitted(
 def applied_rules(
     session: Session, after_id: int, limit: int, among: Collection[int] | None = None
 ) -> Sequence[EventRule]:
-    """Return the rules Prefect was told all of, by id, above one; `among` None: of all."""
+    """Return the rules fully applied in Prefect, by id, above one; `among` None: of all."""
     query = (
         select(EventRule)
         .where(

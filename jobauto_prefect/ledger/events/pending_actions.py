@@ -1,7 +1,7 @@
-"""Actions after events, beside starting rules: each is done once, or says why not.
+"""Actions after events, besides starting rules: each is done once, or says why not.
 
-The rows are committed with the event. Who carries them out: `jobs/actions.py` what concerns
-jobs, `sources/webhooks.py` what is sent.
+The rows are committed with the event. `jobs/actions.py` carries out those that concern jobs,
+`sources/webhooks.py` sends the others.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -22,12 +22,12 @@ STARTING = frozenset({Action.CHAIN, Action.LAUNCH})
 BATCH = 100
 
 TAKEN = timedelta(seconds=60)
-"""How long what is sent is its sender's alone; longer than any receiver is waited for."""
+"""How long a claimed call belongs to its sender; longer than any receiver may take."""
 
 FIRST_WAIT = timedelta(seconds=1)
 LONGEST_WAIT = timedelta(hours=1)
 GIVEN_UP_AFTER = timedelta(hours=24)
-"""How long delivery of a webhook is tried before it is dead."""
+"""How long a webhook is retried before it is dead."""
 
 
 def enqueue_webhooks(session: WritingSession, events: Iterable[Event]) -> None:
@@ -44,7 +44,7 @@ def enqueue_actions(session: WritingSession, event: Event, job: Job, mode: Actio
     template = job.runtemplate
     for name, config in getattr(template, mode).items():
         if name == Action.WEBHOOK and config["uri"] in session.receivers:
-            continue  # it is told in any case
+            continue  # the receivers of the settings get the event anyway
         action = _owed(session, event, Action(name), config)
         if name == Action.WEBHOOK:
             action.secret = template.action_secrets.get(mode)
@@ -87,7 +87,7 @@ def due_actions(session: Session, now: datetime) -> Sequence[int]:
 
 
 def lock_pending(session: WritingSession, action_id: int) -> PendingAction | None:
-    """Lock an action that is still pending, with its event; None if it is not pending any more."""
+    """Lock an action that is still pending, with its event; None if it is no longer pending."""
     query = (
         select(PendingAction)
         .where(PendingAction.id == action_id, PendingAction.state == ActionState.OWED)
@@ -105,7 +105,7 @@ def complete(session: WritingSession, action: PendingAction, job: Job | None = N
 
 
 def mark_dead(action: PendingAction, error: str) -> None:
-    """Mark an action dead: only a replay does it."""
+    """Mark an action dead: only a replay restarts it."""
     action.state, action.error, action.taken_until = ActionState.DEAD, error, None
 
 
@@ -117,14 +117,14 @@ def replay(session: WritingSession, action: PendingAction) -> None:
 
 
 def mark_starts_dead(session: WritingSession, event: Event, error: str) -> None:
-    """Mark the actions of an event dead that would start something."""
+    """Mark those actions of an event dead that would start something."""
     for action in actions_of_event(session, event.id):
         if action.kind in STARTING:
             mark_dead(action, error)
 
 
 def webhooks_are_due(session: Session, now: datetime) -> bool:
-    """Whether there is anything to send."""
+    """Whether any webhook call is due."""
     query = select(PendingAction.id).where(*_is_due(now), PendingAction.kind == Action.WEBHOOK)
     return session.scalar(query.limit(1)) is not None
 
@@ -132,10 +132,10 @@ def webhooks_are_due(session: Session, now: datetime) -> bool:
 def claim_webhooks(
     session: WritingSession, in_hand: Mapping[str, int], each: int
 ) -> Sequence[PendingAction]:
-    """Claim due webhook calls for `TAKEN`, at most `each` for one address.
+    """Claim due webhook calls for `TAKEN`, at most `each` per address.
 
-    `in_hand` counts what the caller is sending, by address. So one receiver that does not answer
-    keeps none of the others waiting.
+    `in_hand` counts the calls that the caller is sending, by address, so that a receiver without
+    answer does not hold up the others.
     """
     now = session.clock()
     place = func.row_number().over(partition_by=PendingAction.target, order_by=PendingAction.id)
@@ -193,7 +193,7 @@ def launch_candidates(session: Session, company_id: int, app_id: int) -> Sequenc
 
 
 def launch_refusal(app_id: int, templates: Sequence[RunTemplate]) -> str:
-    """Say why an application with these run templates can't be launched."""
+    """Return why an application with these run templates can't be launched."""
     named = ", ".join(str(template.id) for template in templates) or "none"
     return (
         f"application {app_id} must have one run template in this company to be launched; it has "

@@ -1,4 +1,4 @@
-"""The graph of which run template starts which, by rules and actions; it has no cycle."""
+"""The graph of run templates that start others by rules and actions; it has no cycle."""
 
 from collections import defaultdict, deque
 from collections.abc import Iterable, Sequence
@@ -11,20 +11,20 @@ from jobauto_prefect.ledger.audit.trail import WritingSession
 from jobauto_prefect.ledger.records import EventRule, RunTemplate
 
 LOCK = 8_241_903
-"""Any number that nobody else uses for a lock."""
+"""An arbitrary number that no other lock uses."""
 
 Edge = tuple[int, int]
 """A run template, and one that its end starts."""
 
 
 def lock(session: WritingSession) -> None:
-    """Lock the graph until this transaction ends: two changes at once could close a cycle."""
+    """Lock the graph until this transaction ends: two concurrent changes could close a cycle."""
     if session.get_bind().dialect.name == "postgresql":  # SQLite has one writer at a time
         session.execute(select(func.pg_advisory_xact_lock(LOCK)))
 
 
 def edges(session: Session) -> Sequence[Edge]:
-    """Return all edges, of disabled rules too: enabling one must not close a cycle."""
+    """Return all edges, including those of disabled rules: enabling one must not close a cycle."""
     query = select(EventRule.runtemplate_source_id, EventRule.runtemplate_id).where(
         EventRule.runtemplate_source_id.is_not(None), EventRule.retired_at.is_(None)
     )
@@ -37,7 +37,7 @@ def templates_starting(session: Session, template_id: int) -> list[int]:
 
 
 def _of_actions(session: Session) -> list[Edge]:
-    """Return the edges of actions at the ends of run templates."""
+    """Return the edges that actions of run templates form."""
     templates = select(
         RunTemplate.id, RunTemplate.company_id, RunTemplate.success, RunTemplate.fail
     ).where(
@@ -57,10 +57,10 @@ def _of_actions(session: Session) -> list[Edge]:
 
 
 def _launched(session: Session, launching: Sequence[tuple[int, int, int]]) -> list[Edge]:
-    """Return the edges to what run templates launch.
+    """Return the edges to the run templates that launches start.
 
-    `launching`: a run template, its company, and the application it launches there. One that
-    has several run templates there can't be launched.
+    `launching`: a run template, its company, and the application it launches there. An application
+    with several run templates there can't be launched.
     """
     if not launching:
         return []
@@ -79,7 +79,7 @@ def _launched(session: Session, launching: Sequence[tuple[int, int, int]]) -> li
 
 
 def find_cycle(start: int, all_edges: Iterable[Edge]) -> list[int] | None:
-    """Return the shortest cycle through a run template, both ends included; None: no cycle."""
+    """Return the shortest cycle through a run template, both ends included; None if it has none."""
     following: dict[int, list[int]] = defaultdict(list)
     for here, there in all_edges:
         following[here].append(there)
