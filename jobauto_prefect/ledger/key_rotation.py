@@ -1,12 +1,12 @@
-"""Rotation of the key of all secret values, while the service runs; it survives every crash.
+"""Rotation of the key of all secret values, while the service runs; any crash is safe.
 
-1. All values are opened: a wrong key is noticed before anything changes.
-2. The key file gets the new key above the former. From now on processes seal with the new one.
-3. Values of the former key are resealed, some rows in each transaction, until none is found.
-4. The ledger remembers the new key, with an audit entry; the file loses the former.
+1. All values are decrypted: a wrong key is noticed before anything changes. 2. The key file gets
+the new key above the old one. From now on processes encrypt with the new one. 3. Values of the old
+key are encrypted again, some rows per transaction, until none is left. 4. The ledger remembers the
+new key, with an audit entry; the file loses the old one.
 
-A command that finds two keys in the file goes on at the third step. The values themselves stay as
-they are, so no record has an audit entry or another time of change.
+A command that finds two keys in the file continues at step 3. The values themselves do not change,
+so no record has an audit entry or another modification time.
 """
 
 import time
@@ -30,21 +30,21 @@ EMPTY = ("{}", "null", "")
 
 @dataclass(frozen=True, slots=True)
 class RotationResult:
-    """How many values were resealed, and the fingerprint of the new key."""
+    """How many values were encrypted again, and the fingerprint of the new key."""
 
     resealed: int
     fingerprint: str
 
 
 def rotate(ledger: Ledger, actor: Actor, settle_seconds: float) -> RotationResult:
-    """Give the ledger a new key, or finish a rotation that was interrupted.
+    """Give the ledger a new key, or finish an interrupted rotation.
 
-    `settle_seconds` is how long a transaction that has sealed a value with the former key may take
-    to its end: after so long there is a last look.
+    `settle_seconds` is how long transactions that have encrypted a value with the old key may take
+    to end; a last check follows.
 
     Raises:
-        KeyMissing: a value can't be opened; nothing was changed.
-        Conflict: another command is at it.
+        KeyMissing: a value can't be decrypted; nothing was changed.
+        Conflict: another command is rotating.
     """
     box = ledger.box
     with rotation_lock(box.path):
@@ -86,7 +86,7 @@ def _sealed_columns() -> Iterator[Column[Any]]:
 def _each_batch(
     ledger: Ledger, actor: Actor, column: Column[Any], box: SecretBox, *, write: bool
 ) -> int:
-    """Reseal a column by batches; return how many values had an older key.
+    """Reseal a column in batches; return how many values had an older key.
 
     Without `write` they are only counted.
     """
@@ -122,7 +122,7 @@ def _reseal(
         raise KeyMissing(f"{table.name} {number}, {column.name}: {error}") from None
     if changed:
         new = {**sealed, **changed} if isinstance(value, dict) else changed[column.name]
-        # Past the session, which would take it for a change of the record.
+        # Bypass the session, which would treat this as a change of the record.
         statement = update(table).where(table.c.id == number).values({column: new})
         session.connection().execute(statement)
     return len(changed)

@@ -1,4 +1,4 @@
-"""Locks across processes: those with a name and a holder, and those of files being applied."""
+"""Locks across processes: named locks with a holder, and the lock for applying files."""
 
 import time
 from collections.abc import Collection, Iterable
@@ -17,7 +17,7 @@ from jobauto_prefect.ledger.records import NamedLock, RunTemplate
 def acquire(session: WritingSession, name: str, holder: UUID, span: timedelta) -> bool:
     """Acquire or extend a named lock for `span` from now; False if another holder has it.
 
-    Until this transaction ends nobody else can acquire it, so that writes in it never overlap.
+    Nobody else can acquire it before this transaction ends, so writes under it never overlap.
     """
     return bool(acquire_free(session, [name], holder, span))
 
@@ -57,7 +57,7 @@ class HeldLock(NamedTuple):
 
 
 def releasing(session: WritingSession, lock: HeldLock, statement: Update) -> Update:
-    """Return a statement that releases a lock besides what it does, without a round trip more.
+    """Return a statement that also releases a lock, without another round trip.
 
     On SQLite, where a statement writes to one table, the lock is released before it.
     """
@@ -69,25 +69,25 @@ def releasing(session: WritingSession, lock: HeldLock, statement: Update) -> Upd
 
 
 def discard(session: WritingSession, names: Collection[str], holder: UUID) -> None:
-    """Release named locks and delete their rows: for names of which there are many."""
+    """Release named locks and delete their rows: for short-lived names."""
     held = (NamedLock.name.in_(names), NamedLock.holder == holder)
     session.execute(delete(NamedLock).where(*held))
 
 
 APPLY_LOCK = 8_241_904
-"""Any number that nobody else uses for a lock."""
+"""An arbitrary number that no other lock uses."""
 
 LOOK_AGAIN_SECONDS = 0.05
 
 
 def acquire_apply_lock(session: WritingSession, patience_seconds: float) -> None:
-    """Acquire the lock by which nobody else applies files until this transaction ends.
+    """Acquire the lock for applying files, until this transaction ends.
 
-    Asked for again and again: a statement that waits would be ended by the limits of a statement.
-    On SQLite writers come one after another anyway.
+    It is polled, because the statement timeout would end a statement that waits. SQLite has one
+    writer at a time anyway.
 
     Raises:
-        Contended: somebody else has it for longer than that.
+        Contended: somebody else has held it for longer than `patience_seconds`.
     """
     if session.get_bind().dialect.name != "postgresql":
         return
@@ -99,13 +99,13 @@ def acquire_apply_lock(session: WritingSession, patience_seconds: float) -> None
 
 
 PASS_SECONDS = 0.1
-"""The longest that SQLite waits before it looks again whether it may write."""
+"""Longest interval at which SQLite polls its write lock."""
 
 
 def let_writers_pass(engine: Engine) -> None:
-    """Wait until others have begun to write, where one writes again and again.
+    """Let other writers begin, in a process that writes again and again.
 
-    PostgreSQL gives a lock to who has waited longest; SQLite to who looks first.
+    PostgreSQL grants a lock to the longest waiter, SQLite to whoever polls first.
     """
     if engine.dialect.name == "sqlite":
         time.sleep(PASS_SECONDS)
@@ -114,9 +114,9 @@ def let_writers_pass(engine: Engine) -> None:
 def lock_run_templates(
     session: WritingSession, ids: Collection[int], companies: Collection[int]
 ) -> None:
-    """Lock run templates, and those of companies, in the order in which everybody locks them.
+    """Lock run templates, and those of companies, in the common order.
 
-    Jobs can be inserted meanwhile: the locks are not those of the keys.
+    Jobs can be inserted meanwhile: the locks are `key_share`.
     """
     wanted = or_(RunTemplate.id.in_(ids), RunTemplate.company_id.in_(companies))
     query = select(RunTemplate.id).where(wanted).order_by(RunTemplate.id)

@@ -1,7 +1,7 @@
-"""Notices about jobs and windows: enqueued with what they are about, sent in messages.
+"""Notices about jobs and windows: enqueued with their subject, sent in messages.
 
-A recipient is told of the first at once and then, at most once in a span of time, of all that has
-come since. Who sends is `sources/notices.py`.
+A recipient gets the first one at once and then, at most once per time span, all that have come
+since. `sources/notices.py` sends them.
 """
 
 from collections import Counter
@@ -31,15 +31,15 @@ LINES = 20
 """How many notices a message lists; the others are counted."""
 
 TAKEN = timedelta(minutes=5)
-"""How long a message is its sender's alone; longer than any server is waited for."""
+"""How long a claimed message belongs to its sender; longer than any server may take."""
 
 FIRST_WAIT = timedelta(seconds=5)
 LONGEST_WAIT = timedelta(minutes=5)
 GIVEN_UP_AFTER = timedelta(days=7)
-"""How long delivery of a notice is tried before it is dead."""
+"""How long a notice is retried before it is dead."""
 
 ASKED_AGAIN_AFTER = timedelta(seconds=2)
-"""When it is asked again whether a recipient's message is out of its sender's hands."""
+"""Poll interval for a message that another sender has claimed."""
 
 LOCK = "notices"
 KEPT = timedelta(days=30)
@@ -48,7 +48,7 @@ FORGOTTEN_AT_ONCE = 5000
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """What a notice is about; `data` is what is known of it."""
+    """What a notice is about; `data` is what is known about it."""
 
     occasion: Occasion
     template: RunTemplate
@@ -59,9 +59,9 @@ class Subject:
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """The notices of one message: the first `LINES` of them, and how many there are of each kind.
+    """The notices of one message: the first `LINES` of them, and the number of each kind.
 
-    `secret` is the newest sealed address of the recipient.
+    `secret` is the newest encrypted address of the recipient.
     """
 
     id: UUID
@@ -75,7 +75,7 @@ class Batch:
 
 @dataclass(frozen=True, slots=True)
 class Failing:
-    """Notices whose sending failed, and why."""
+    """Notices that could not be sent, and why."""
 
     channel: str
     error: str
@@ -83,7 +83,7 @@ class Failing:
 
 
 def recipients_of(template: RunTemplate, occasion: Occasion) -> list[Recipient]:
-    """Return whom a run template, or else its company, notifies of this occasion."""
+    """Return the recipients of this occasion, by the run template or else by its company."""
     company = template.company
     if not template.notices and not company.notices:
         return []
@@ -114,7 +114,7 @@ def enqueue(session: WritingSession, subject: Subject, recipients: Iterable[Reci
 
 
 def is_in_trouble(session: Session, template_id: int) -> bool:
-    """Whether a failure of a run template was notified, and no recovery since."""
+    """Whether a failure of a run template was notified and no recovery since."""
     query = (
         select(Notice.occasion)
         .where(
@@ -140,17 +140,17 @@ def has_told_late(session: Session, task_id: int) -> bool:
 
 
 def are_due(session: Session, now: datetime) -> bool:
-    """Whether there is anything to send."""
+    """Whether any notice is due."""
     return session.scalar(select(Notice.id).where(*_is_due(now)).limit(1)) is not None
 
 
 def claim(
     session: WritingSession, holder: UUID, span: timedelta, in_hand: Collection[str]
 ) -> list[tuple[UUID, str]]:
-    """Make messages of due notices for `TAKEN`; return the id and the recipient of each.
+    """Group due notices into messages claimed for `TAKEN`; return id and recipient of each.
 
-    There is one for a recipient whose last one is `span` ago; what comes too soon is put off until
-    then. `in_hand` are the recipients of the messages that the caller is sending.
+    A recipient gets one if their last one is `span` ago; earlier notices are postponed until then.
+    `in_hand` are the recipients of the messages that the caller is sending.
     """
     if not locks.acquire(session, LOCK, holder, timedelta()):
         return []
@@ -170,9 +170,9 @@ def claim(
 
 
 def _opens_at(session: Session, target: str, span: timedelta, now: datetime) -> datetime | None:
-    """Return when the next message to a recipient may go; None: at any time."""
+    """Return when the next message to a recipient may be sent; None: at any time."""
     owed = and_(Notice.target == target, Notice.state == NoticeState.OWED)
-    # What could not be sent is tried again with what has come since.
+    # What could not be sent is retried together with what has come since.
     tried = case((Notice.attempts > 0, Notice.due_at))
     waits, taken = session.execute(
         select(func.max(tried, type_=Notice.due_at.type), func.max(Notice.taken_until)).where(owed)
@@ -182,7 +182,7 @@ def _opens_at(session: Session, target: str, span: timedelta, now: datetime) -> 
             Notice.target == target, Notice.state == NoticeState.SENT
         )
     )
-    in_hand = taken is not None and taken > now  # of another process: as a rule not for long
+    in_hand = taken is not None and taken > now  # claimed by another process, usually not for long
     instants = [
         waits,
         min(taken, now + ASKED_AGAIN_AFTER) if in_hand else None,
@@ -218,13 +218,13 @@ def mark_sent(session: WritingSession, batch: Batch) -> None:
 
 
 def retry_later(session: WritingSession, batch: Batch, error: str) -> None:
-    """Retry a message later, with growing pauses; give up what is too old."""
+    """Retry a message later, with growing pauses; give up old notices."""
     wait = queues.pause_after(batch.attempts, FIRST_WAIT, LONGEST_WAIT)
     _postpone(session, _of(batch), wait, error)
 
 
 def postpone(session: WritingSession, batch: UUID, target: str, error: str) -> None:
-    """Retry a message that could not even be read, as late as any."""
+    """Retry a message that could not even be read, after the longest pause."""
     _postpone(session, update(Notice).where(*_held(batch, target)), LONGEST_WAIT, error)
 
 
@@ -262,7 +262,7 @@ def _is_due(now: datetime) -> tuple[ColumnElement[bool], ...]:
 
 
 def failing_notices(session: Session) -> list[Failing]:
-    """Return the notices that were not accepted, by channel and reason."""
+    """Return the notices that could not be delivered, by channel and reason."""
     query = (
         select(Notice.channel, Notice.error, func.count())
         .where(Notice.state == NoticeState.OWED, Notice.attempts > 0)
@@ -275,9 +275,9 @@ def failing_notices(session: Session) -> list[Failing]:
 
 
 def delete_old(session: WritingSession) -> None:
-    """Delete notices that were sent, or given up, long ago.
+    """Delete notices that were sent or given up long ago.
 
-    The newest of a run template stays: it tells whether a good end is a recovery.
+    The newest of a run template stays: it decides whether a success is a recovery.
     """
     newer = aliased(Notice)
     newest = select(func.max(newer.id)).where(newer.runtemplate_id == Notice.runtemplate_id)

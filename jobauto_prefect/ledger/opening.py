@@ -1,4 +1,4 @@
-"""Opening the ledger: with the key it was begun with, in the tables of this version."""
+"""Opening the ledger: with its original key, and tables of this version."""
 
 import contextlib
 from pathlib import Path
@@ -23,12 +23,12 @@ from jobauto_prefect.settings import Settings
 def open_ledger(
     settings: Settings, clock: Clock | None = None, limits: Limits | None = None
 ) -> Ledger:
-    """Open the ledger of these settings. `clock` None: the database's; `limits`: the usual ones.
+    """Open the ledger in the settings. `clock` None: the database's; `limits` None: the usual ones.
 
     Raises:
-        KeyMissing: the key file is not there, or is not the one of this ledger.
-        NotReady: the database has no tables, or those of another version; or nothing is here, or a
-            backup that was not restored to its end.
+        KeyMissing: the key file is missing, or is not the one of this ledger.
+        NotReady: the database has no tables, or those of another version; or there is no
+            installation here, or a backup that was not completely restored.
         LedgerUnavailable: the database does not answer.
     """
     require_whole(settings.home)
@@ -48,7 +48,7 @@ def open_ledger(
 
 
 def ledger_at(engine: Engine, key: Path) -> Ledger:
-    """Return the ledger of a database with this version's tables, with the key of a file.
+    """Return the ledger of a migrated database, with the key in a file.
 
     Raises:
         KeyMissing: the file is not its key.
@@ -59,7 +59,7 @@ def ledger_at(engine: Engine, key: Path) -> Ledger:
 
 
 def version_of(settings: Settings) -> str | None:
-    """Return the database's revision; None where it has no tables, or where SQLite has no file.
+    """Return the database's revision; None if it has no tables, or if SQLite has no file.
 
     Raises:
         LedgerUnavailable: the database does not answer.
@@ -95,8 +95,8 @@ def _require_key(ledger: Ledger) -> None:
         known = InstallationValue(name=KEY_FACT, value=ledger.box.fingerprint)
         with contextlib.suppress(Conflict), ledger.writing(SERVICE) as session:
             session.add(known)
-        kept = _known_key(ledger)  # somebody else may have been quicker
-    if kept not in ledger.box.ring.fingerprints:  # it has two while it is being rotated
+        kept = _known_key(ledger)  # another process may have been faster
+    if kept not in ledger.box.ring.fingerprints:  # there are two during a rotation
         raise KeyMissing(
             "the key file is not the one this ledger's secrets were stored with; restore that file"
         )

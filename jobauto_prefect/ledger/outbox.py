@@ -19,11 +19,13 @@ from jobauto_prefect.ledger.records import OutboxMessage
 from jobauto_prefect.ledger.store import Ledger
 
 CLAIM_SPAN = timedelta(seconds=60)
-"""How long a claimed message is its claimer's alone; after that another worker may claim it."""
+"""How long a claimed message belongs to its claimer; then another worker may claim it."""
 
 WRITER_SPAN = timedelta(seconds=10)
-"""How long a message is its writer's, who carries it out right after the commit. Where the writer
-dies, others carry it out after that; where it is slow, beside it, which does no harm."""
+"""How long a message belongs to its writer, who handles it right after the commit.
+
+If the writer dies, others handle it after that; if it is slow, both do, which is harmless.
+"""
 
 FIRST_WAIT = timedelta(seconds=0.5)
 LONGEST_WAIT = timedelta(minutes=5)
@@ -31,35 +33,35 @@ LOCKED_WAIT = timedelta(seconds=0.2)
 
 
 ENQUEUED = "enqueued"
-"""Where a session keeps that it has enqueued a message."""
+"""Key in a session's info: it has enqueued a message."""
 
 
 class OutboxKind(StrEnum):
-    """What a message asks for; the kind of its subject stands in brackets."""
+    """What a message asks for; the kind of its subject is in brackets."""
 
     APPLY_TEMPLATE = "apply_template"  #: flow and deployment as the records say (run template)
     APPLY_APP = "apply_app"  #: the flow as the record says (application)
-    RETIRE_FLOW = "retire_flow"  #: the flow of `payload.id` goes, or is marked (application)
+    RETIRE_FLOW = "retire_flow"  #: flow `payload.id` is deleted or marked (application)
     CREATE_RUN = "create_run"  #: a flow run for a scheduled job (job)
-    CANCEL_RUN = "cancel_run"  #: the flow run ends (job)
-    RETIRE_DEPLOYMENT = "retire_deployment"  #: the deployment of `payload.id` goes (run template)
-    DELETE_RUN = "delete_run"  #: the flow run of `payload.id` goes (job)
-    RESCHEDULE_RUN = "reschedule_run"  #: the flow run starts when its job now says (job)
+    CANCEL_RUN = "cancel_run"  #: the flow run is cancelled (job)
+    RETIRE_DEPLOYMENT = "retire_deployment"  #: deployment `payload.id` is deleted (run template)
+    DELETE_RUN = "delete_run"  #: flow run `payload.id` is deleted (job)
+    RESCHEDULE_RUN = "reschedule_run"  #: the flow run starts at its job's new time (job)
     APPLY_RULE = "apply_rule"  #: the automation as the record says (event rule)
-    RETIRE_AUTOMATION = "retire_automation"  #: the automation of `payload.id` goes (event rule)
+    RETIRE_AUTOMATION = "retire_automation"  #: automation `payload.id` is deleted (event rule)
     SHOW_JOB = "show_job"  #: the flow run shows how the job ended (job)
     APPLY_CREDENTIAL_TYPE = "apply_credential_type"  #: the block type as the record says (its id)
-    RETIRE_BLOCK_TYPE = "retire_block_type"  #: the block type of `payload.id` goes
+    RETIRE_BLOCK_TYPE = "retire_block_type"  #: block type `payload.id` is deleted
     APPLY_CREDENTIAL = "apply_credential"  #: the block as the record says (credential)
-    RETIRE_BLOCK = "retire_block"  #: the block of `payload.id` goes (credential)
+    RETIRE_BLOCK = "retire_block"  #: block `payload.id` is deleted (credential)
     TELL_TASK = "tell_task"  #: an event says that a window failed or was missed (task)
 
 
 class Priority(IntEnum):
-    """Which messages come first; within one the oldest does."""
+    """Order of messages; those of equal priority are handled oldest first."""
 
     RUN = 0  #: starts and ends: somebody waits for them
-    REGISTRATION = 1  #: what Prefect is to hold: a start that needs one applies it itself
+    REGISTRATION = 1  #: Prefect's objects: a start that needs one applies it itself
 
 
 REGISTRATIONS = frozenset(
@@ -93,7 +95,7 @@ def enqueue(
 ) -> OutboxMessage:
     """Enqueue a message; workers see it once this transaction is committed.
 
-    `own`: the caller handles it then, see `WRITER_SPAN`.
+    `own`: the caller handles it afterwards, see `WRITER_SPAN`.
     """
     now = session.clock()
     record = OutboxMessage(
@@ -116,7 +118,7 @@ def has_enqueued(session: WritingSession) -> bool:
 
 
 def is_pending(session: Session, kind: OutboxKind, subject_id: int) -> bool:
-    """Whether a message of this kind about this subject is not completed yet."""
+    """Whether a message of this kind about this subject is not yet completed."""
     query = (
         select(OutboxMessage.id)
         .where(OutboxMessage.kind == kind, OutboxMessage.subject_id == subject_id)
@@ -126,12 +128,12 @@ def is_pending(session: Session, kind: OutboxKind, subject_id: int) -> bool:
 
 
 def pending_subjects(kind: OutboxKind) -> Select[tuple[int]]:
-    """Select the subjects of all messages of a kind that are not completed yet."""
+    """Select the subjects of all messages of a kind that are not yet completed."""
     return select(OutboxMessage.subject_id).where(OutboxMessage.kind == kind)
 
 
 def is_deletion_pending(session: Session, kind: OutboxKind, object_id: UUID) -> bool:
-    """Whether a message of this kind is still to delete that object of Prefect."""
+    """Whether a message of this kind is yet to delete that object of Prefect."""
     query = (
         select(OutboxMessage.id)
         .where(
@@ -154,9 +156,9 @@ def claim_next(ledger: Ledger, lowest: Priority = Priority.REGISTRATION) -> Outb
 
 
 def claim_due(ledger: Ledger, most: int, registrations: int) -> Sequence[OutboxMessage]:
-    """Claim due messages for `CLAIM_SPAN`, as `claim_next`.
+    """Claim due messages for `CLAIM_SPAN`, like `claim_next`.
 
-    At most so many starts and ends, and beside them so many registrations.
+    At most `most` starts and ends, plus `registrations` registrations.
     """
     now = ledger.clock()
     lowest = Priority.REGISTRATION if registrations else Priority.RUN
@@ -168,7 +170,7 @@ def claim_due(ledger: Ledger, most: int, registrations: int) -> Sequence[OutboxM
     others = [row.id for row in rows if row.priority >= Priority.REGISTRATION]
     wanted = [*runs[:most], *others[:registrations]]
     if not wanted:
-        return []  # looked for all the time: without writing anything
+        return []  # this is polled all the time, so it must not write
     mine = update(OutboxMessage).where(OutboxMessage.id.in_(wanted), *_due(now, lowest))
     with ledger.writing(SERVICE) as session:
         taken = session.scalars(
@@ -183,7 +185,7 @@ def _due(now: datetime, lowest: Priority) -> tuple[ColumnElement[bool], ...]:
 
 
 def _is_message(message: OutboxMessage) -> ColumnElement[bool]:
-    """Match a row that is this message: SQLite gives the id of a deleted row to the next one."""
+    """Match the row of this message: SQLite reuses the ids of deleted rows."""
     return and_(
         OutboxMessage.id == message.id,
         OutboxMessage.kind == message.kind,
@@ -218,7 +220,7 @@ def retry_later(ledger: Ledger, taken: OutboxMessage, error: str) -> timedelta:
 
 
 def retry_soon(ledger: Ledger, taken: OutboxMessage) -> timedelta:
-    """Release a message whose subject is locked; return after how long it is due again."""
+    """Release a message whose subject is locked; return the delay until it is due again."""
     _postpone(ledger, taken, LOCKED_WAIT)
     return LOCKED_WAIT
 

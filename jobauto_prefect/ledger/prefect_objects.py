@@ -1,4 +1,4 @@
-"""Prefect's objects of records: the column that has an object's id, the message that deletes it."""
+"""Prefect's objects of records: the column with an object's id, the message that deletes it."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -19,9 +19,9 @@ from jobauto_prefect.ledger.records import (
 
 @dataclass(frozen=True, slots=True)
 class PrefectObject:
-    """Where the engine notes its id, at any time, and what is enqueued to delete and to apply it.
+    """The column in which the engine stores the id, and the messages that delete and apply it.
 
-    `application` None: a flow run is made once.
+    `application` None: a flow run is created once.
     """
 
     column: str
@@ -43,13 +43,13 @@ PREFECT_OBJECTS: Mapping[type[Base], PrefectObject] = {
     EventRule: PrefectObject("automation_id", OutboxKind.RETIRE_AUTOMATION, OutboxKind.APPLY_RULE),
     Job: PrefectObject("flow_run_id", OutboxKind.DELETE_RUN),
 }
-"""In the order in which they are applied: what others refer to comes first."""
+"""In the order in which they are applied: objects that others refer to come first."""
 
 
 def lock_object_id(session: WritingSession, record: Base) -> None:
-    """Lock a record that has an object, and read the object's id as it is then.
+    """Lock a record that has an object, and refresh the object's id.
 
-    Whoever notes the id later reads that the record is deleted, once this transaction is over.
+    A concurrent writer of the id sees the deletion once this transaction has ended.
     """
     if known := PREFECT_OBJECTS.get(type(record)):
         session.refresh(record, [known.column], with_for_update={"key_share": True})
@@ -64,7 +64,7 @@ def enqueue_deletion(session: WritingSession, record: Any) -> None:
 
 
 def withdraw(session: WritingSession, record: Base) -> None:
-    """Enqueue what Prefect has to hear of a record that is deleted."""
-    if isinstance(record, EventRule):  # the deployment of its run template tells what starts it
+    """Enqueue the messages for Prefect about a deleted record."""
+    if isinstance(record, EventRule):  # its run template's deployment lists its triggers
         enqueue(session, OutboxKind.APPLY_TEMPLATE, record.runtemplate_id)
     enqueue_deletion(session, record)

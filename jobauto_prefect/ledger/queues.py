@@ -1,7 +1,7 @@
-"""What all queues of the ledger have in common: messages for Prefect, actions and notices.
+"""Common parts of the ledger's queues: messages for Prefect, actions and notices.
 
-A handler claims a row until `taken_until`, and is its only handler until then; a row that could
-not be handled is due again after a pause that grows with each attempt.
+A handler claims a row until `taken_until`, and is its only handler until then; a failed row is due
+again after a pause that grows with each attempt.
 """
 
 from datetime import datetime, timedelta
@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from sqlalchemy import ColumnElement, or_
 from sqlalchemy.orm import InstrumentedAttribute
 
-MOST_DOUBLINGS = 20  # more than any longest pause takes
+MOST_DOUBLINGS = 20  # more than the longest pause needs
 
 
 def is_due(
@@ -17,11 +17,11 @@ def is_due(
     taken_until: InstrumentedAttribute[datetime | None],
     now: datetime,
 ) -> tuple[ColumnElement[bool], ...]:
-    """Match the rows whose time has come and that nobody has claimed."""
+    """Match the rows that are due and unclaimed."""
     return due_at <= now, or_(taken_until.is_(None), taken_until < now)
 
 
 def pause_after(attempts: int, first: timedelta, longest: timedelta) -> timedelta:
-    """Return how long a row waits that has failed `attempts` times before: twice as long each."""
+    """Return the pause of a row that has failed `attempts` times before: doubled each time."""
     factor: int = 2 ** min(attempts, MOST_DOUBLINGS)
     return min(first * factor, longest)

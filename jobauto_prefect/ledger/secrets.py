@@ -1,7 +1,7 @@
-"""The key of the secret values, and sealing with it.
+"""The key of the secret values, and encryption with it.
 
-The key is a file of its own, mode 0600, outside the database: whoever copies the database alone
-can read no secret. While it is being rotated the file has the new key and, below it, the former.
+The key is in a separate file, mode 0600, outside the database: a copy of the database alone reveals
+no secret. During a rotation the file has the new key and, below it, the old one.
 """
 
 import base64
@@ -29,15 +29,15 @@ class KeyRing:
 
     @property
     def fingerprints(self) -> list[str]:
-        """Return what tells the keys apart without revealing them."""
+        """Return identifiers of the keys that do not reveal them."""
         return [hashlib.sha256(b"jobauto key:" + key).hexdigest()[:16] for key in self.keys]
 
 
 class SecretBox:
-    """Seals with the newest key of a file, opens with any of its keys.
+    """Encrypts with the newest key of a file, decrypts with any of its keys.
 
-    It notices when the file changes: a rotation needs no restart. `confirm` is asked whether a key
-    that shares nothing with those before is the ledger's; None: it can't be.
+    It notices changes of the file: a rotation needs no restart. `confirm` checks whether a
+    completely different key is the ledger's; None: it can't be.
     """
 
     def __init__(self, path: Path) -> None:
@@ -47,10 +47,10 @@ class SecretBox:
 
     @property
     def ring(self) -> KeyRing:
-        """Return the keys of the file; those read before if the file is gone.
+        """Return the keys of the file; those read earlier if the file is gone.
 
         Raises:
-            KeyMissing: the file holds something else than this ledger's keys.
+            KeyMissing: the file holds something other than this ledger's keys.
         """
         try:
             stamp = _stamp(self.path)
@@ -89,7 +89,7 @@ class SecretBox:
         """Decrypt values.
 
         Raises:
-            KeyMissing: they were sealed with another key.
+            KeyMissing: they were encrypted with another key.
         """
         if not sealed:
             return {}
@@ -103,10 +103,10 @@ class SecretBox:
             ) from None
 
     def resealed(self, sealed: Mapping[str, str]) -> dict[str, str]:
-        """Encrypt with the newest key those values that it does not open; return only these.
+        """Encrypt with the newest key those values that it does not decrypt; return only these.
 
         Raises:
-            KeyMissing: no key opens one.
+            KeyMissing: no key decrypts one.
         """
         newest = Fernet(self.ring.keys[0])
         older = {name: value for name, value in sealed.items() if not _opens(newest, value)}
@@ -122,7 +122,7 @@ def _opens(fernet: Fernet, value: str) -> bool:
 
 
 def create_key(path: Path) -> bool:
-    """Make a new key file, mode 0600; False where there is one already."""
+    """Create a key file, mode 0600; return False if there is one already."""
     make_folder(path.parent)
     try:
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
@@ -133,7 +133,7 @@ def create_key(path: Path) -> bool:
 
 
 def replace_keys(path: Path, keys: Sequence[bytes]) -> None:
-    """Replace a key file, the newest key first: readers see the former file or this one."""
+    """Replace a key file, the newest key first: readers see either the old file or this one."""
     beside = path.with_name(f".{path.name}.new")
     beside.unlink(missing_ok=True)
     _write(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), keys)
@@ -157,10 +157,10 @@ def _write(descriptor: int, keys: Sequence[bytes]) -> None:
 
 @contextlib.contextmanager
 def rotation_lock(path: Path) -> Iterator[None]:
-    """Hold the lock that rotations of a key file and backups with it share.
+    """Hold the lock shared by rotations of a key file and backups that include it.
 
     Raises:
-        Conflict: another one is at it.
+        Conflict: another one is running.
     """
     lock = os.open(path.with_name(f".{path.name}.lock"), os.O_RDWR | os.O_CREAT, 0o600)
     try:
@@ -179,7 +179,7 @@ def load_key(path: Path) -> SecretBox:
     """Read the key file.
 
     Raises:
-        KeyMissing: it is not there, is not a key, or other people can read it.
+        KeyMissing: it is missing, is not a key, or other people can read it.
     """
     return SecretBox(path)
 

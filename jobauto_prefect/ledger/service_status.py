@@ -1,4 +1,4 @@
-"""Whether the services beside the facade run, and what the reconciler last saw of Prefect."""
+"""Whether the services beside the facade run, and the reconciler's latest view of Prefect."""
 
 import json
 from collections.abc import Collection
@@ -14,11 +14,11 @@ from jobauto_prefect.ledger.records import InstallationValue
 SERVICES_SEEN_AT = "services_seen_at"
 
 HEARTBEAT_HOLDS = timedelta(minutes=1)
-"""How long a heartbeat counts."""
+"""How long a heartbeat is valid."""
 
 
 def record_heartbeat(session: WritingSession) -> None:
-    """Record that the services run now."""
+    """Record that the services are running."""
     session.merge(InstallationValue(name=SERVICES_SEEN_AT, value=session.clock().isoformat()))
 
 
@@ -43,8 +43,8 @@ PREFECT_STATUS = "prefect_status"
 class PrefectStatus:
     """`away` says why Prefect does not answer, None: it does.
 
-    `paused` are work pools by name, `foreign` those of Prefect's own kinds of worker, which this
-    service hears of only while they run a job.
+    `paused` are work pools by name, `foreign` those of Prefect's own worker types, which this
+    service notices only while they run a job.
     """
 
     away: str | None = None
@@ -57,16 +57,16 @@ PREFECT_STATUS_VALUE = (
     .where(InstallationValue.name == PREFECT_STATUS)
     .scalar_subquery()
 )
-"""The status stored last, for `parse_status`, in statements that ask for more."""
+"""The last stored status, for `parse_status`, in larger statements."""
 
 
 def parse_status(kept: str | None) -> PrefectStatus:
-    """Return the status that was stored; before the first one nothing is wrong."""
+    """Parse a stored status; before the first one nothing is wrong."""
     return PrefectStatus(**json.loads(kept)) if kept else PrefectStatus()
 
 
 def read_status(session: Session) -> PrefectStatus:
-    """Read the status stored last."""
+    """Read the last stored status."""
     return parse_status(session.scalar(select(PREFECT_STATUS_VALUE)))
 
 

@@ -30,17 +30,17 @@ from jobauto_prefect.ledger.records import (
 )
 from jobauto_prefect.ledger.states import LIVE_JOBS, JobState
 
-SHOWN = 20  # dependents named in a refusal
+SHOWN = 20  # dependents listed in a refusal
 
 SwitchOff = Callable[[WritingSession, RunTemplate, str], None]
-"""Ends what of a run template has not begun, for a reason."""
+"""Ends what has not begun of a run template, for a reason."""
 
 
 def soft_delete(session: WritingSession, record: Any, switch_off: SwitchOff) -> None:
     """Retire a record; it is kept for history.
 
     Raises:
-        Conflict: active things depend on it; the message names them.
+        Conflict: active records depend on it; the message names them.
     """
     named = dependents(session, record)
     if named:
@@ -79,7 +79,7 @@ Look = Callable[[Session, Any], Iterable[str]]
 
 
 def _referring(kind: type[Base], column: str) -> Look:
-    """Return a look for the active records of a kind that refer to a record by a column."""
+    """Return a lookup of active records of a kind that refer to a record by a column."""
 
     def look(session: Session, record: Any) -> Iterable[str]:
         key = select(kind.id).where(  # type: ignore[attr-defined]
@@ -92,7 +92,7 @@ def _referring(kind: type[Base], column: str) -> Look:
 
 
 def _naming(find: Callable[[Session, Any], Iterable[Any]]) -> Look:
-    """Return a look for records that have this one in a list of theirs."""
+    """Return a lookup of records that list this one."""
     return lambda session, record: (
         f"{found.__tablename__} {found.id}" for found in find(session, record)
     )
@@ -105,7 +105,7 @@ def _actions_starting(session: Session, template: RunTemplate) -> Iterable[str]:
 
 
 def _jobs_of_template(session: Session, template: RunTemplate) -> Iterable[str]:
-    # Windows that have not begun end with their template; what somebody asked for does not.
+    # Windows that have not begun end with their template; requested jobs do not.
     asked = and_(Job.state == JobState.SCHEDULED, Job.task_id.is_(None))
     live = select(Job.id).where(
         Job.runtemplate_id == template.id, or_(Job.state == JobState.RUNNING, asked)
@@ -114,7 +114,7 @@ def _jobs_of_template(session: Session, template: RunTemplate) -> Iterable[str]:
 
 
 def _work_of_job(_: Session, job: Job) -> Iterable[str]:
-    """Yield what still counts on a job: itself while it lives, then the task it was begun for."""
+    """Yield active work of a job: the job itself while it lives, then its task."""
     never_began = job.state == JobState.CANCELLED and job.begin is None
     if job.state in LIVE_JOBS:
         yield f"job {job.id} itself, which is {job.state}"
@@ -141,4 +141,4 @@ DEPENDENTS: Mapping[type[Base], tuple[Look, ...]] = {
     ),
     Topic: (_naming(bearers_of),),
 }
-"""What depends on a record of a kind, and has to go first."""
+"""Lookups of records that depend on a record of a kind and must be deleted first."""

@@ -1,4 +1,4 @@
-"""The states of tasks and jobs, and what may follow what; and those of what waits in queues."""
+"""The states of tasks and jobs and their transitions, and the states of queued rows."""
 
 from collections.abc import Mapping
 from enum import StrEnum
@@ -7,21 +7,21 @@ from jobauto_prefect.errors import Conflict
 
 
 class JobState(StrEnum):
-    """Where one attempt stands."""
+    """The state of one attempt."""
 
     SCHEDULED = "scheduled"  #: committed, no worker has claimed it
     RUNNING = "running"  #: claimed; its lease is alive
     SUCCEEDED = "succeeded"  #: ended with severity success or info
-    WARNING = "warning"  #: ended with severity warning, which is good enough
+    WARNING = "warning"  #: ended with severity warning, which counts as a success
     FAILED = "failed"  #: ended with severity error or critical, by timeout, or could not start
     LOST = "lost"  #: the worker died or fell silent
-    CANCELLED = "cancelled"  #: ended because somebody asked for it
+    CANCELLED = "cancelled"  #: ended because somebody cancelled it
     BLOCKED = "blocked"  #: could not start: something it needs is missing
-    SKIPPED = "skipped"  #: was not to start any more: its window has passed, or it was superseded
+    SKIPPED = "skipped"  #: must not start any more: its window has passed, or it was superseded
 
 
 class TaskState(StrEnum):
-    """Where the obligation for one window stands (reference facts, section 3.3)."""
+    """The state of the obligation for one window."""
 
     OPEN = "open"  #: no attempt is live
     RUNNING = "running"  #: an attempt is live, or may be
@@ -32,16 +32,16 @@ class TaskState(StrEnum):
 
 
 class TaskReason(StrEnum):
-    """Which rule ended a task; its message has the rest."""
+    """The rule that ended a task; its message has the details."""
 
-    OUTCOME = "outcome"  #: what its last attempt came to
-    ATTEMPTS = "attempts"  #: it would have been tried again, but no attempt was left
+    OUTCOME = "outcome"  #: the result of its last attempt
+    ATTEMPTS = "attempts"  #: it would have been retried, but had no attempts left
     DEADLINE = "deadline"  #: too late
-    OVERLAP = "overlap"  #: the attempt before it still ran, and the template says skip
-    MISFIRE = "misfire"  #: its window passed while the service was away
+    OVERLAP = "overlap"  #: the previous attempt was still running, and the template says skip
+    MISFIRE = "misfire"  #: its window passed while the services were down
     CANCELLED = "cancelled"  #: somebody cancelled its attempt
     BLOCKED = "blocked"  #: its attempt could not start
-    CLOSED = "closed"  #: it was due in closed time, and is excused by what closes it
+    CLOSED = "closed"  #: it was due in closed time, and is excused for that
     INACTIVE = "inactive"  #: its run template was switched off or deleted
 
 
@@ -52,7 +52,7 @@ JOB_TRANSITIONS: Mapping[JobState, frozenset[JobState]] = {
             JobState.CANCELLED,
             JobState.BLOCKED,
             JobState.SKIPPED,
-            JobState.LOST,  # whoever started its flow run died before it claimed
+            JobState.LOST,  # whoever started its flow run died before the claim
         }
     ),
     JobState.RUNNING: frozenset(
@@ -64,7 +64,7 @@ JOB_TRANSITIONS: Mapping[JobState, frozenset[JobState]] = {
             JobState.CANCELLED,
         }
     ),
-    # A job that was taken for lost may report after all, until it is fenced.
+    # A job considered lost may still report, until it is fenced.
     JobState.LOST: frozenset(
         {JobState.SUCCEEDED, JobState.WARNING, JobState.FAILED, JobState.CANCELLED}
     ),
@@ -89,20 +89,20 @@ BY_AN_OPERATOR: Mapping[TaskState, frozenset[TaskState]] = {
     TaskState.FAILED: frozenset({TaskState.OPEN}),
     TaskState.MISSED: frozenset({TaskState.OPEN}),
 }
-"""What only an operator's explicit action may do to a task that has ended."""
+"""Transitions of ended tasks that only an operator may request."""
 
 LIVE_JOBS = (JobState.SCHEDULED, JobState.RUNNING)
-"""Jobs that are not over."""
+"""Jobs that have not ended."""
 
 SUCCESSFUL_JOBS = (JobState.SUCCEEDED, JobState.WARNING)
 FAILED_JOBS = (JobState.FAILED, JobState.LOST)
-"""How jobs that ran count."""
+"""How the ends of jobs that ran are counted."""
 
 LIVE_TASKS = (TaskState.OPEN, TaskState.RUNNING)
 """Tasks that have not ended."""
 
 UNFULFILLED = (TaskState.FAILED, TaskState.MISSED)
-"""Tasks that ended without what was to come of them."""
+"""Tasks that ended unfulfilled."""
 
 
 def next_job_state(now: JobState, then: JobState) -> JobState:
@@ -129,24 +129,24 @@ def next_task_state(now: TaskState, then: TaskState, *, operator: bool = False) 
 
 
 class DeliveryState(StrEnum):
-    """Where one delivery stands."""
+    """The state of one delivery."""
 
-    OWED = "owed"  #: the rule's job is not started
+    OWED = "owed"  #: the rule's job is not started yet
     STARTED = "started"  #: there is a job
-    DEAD = "dead"  #: there will be none unless somebody replays it; `error` says why
+    DEAD = "dead"  #: it will start none unless somebody replays it; `error` says why
 
 
 class ActionState(StrEnum):
-    """Where an action stands."""
+    """The state of an action."""
 
-    OWED = "owed"  #: it is to be done
+    OWED = "owed"  #: it is yet to be done
     DONE = "done"  #: it is done
     DEAD = "dead"  #: it will not be done unless somebody replays it; `error` says why
 
 
 class NoticeState(StrEnum):
-    """Where a notice stands."""
+    """The state of a notice."""
 
-    OWED = "owed"  #: it is to be sent
-    SENT = "sent"  #: somebody has taken it
-    DEAD = "dead"  #: it is not sent any more; `error` says why
+    OWED = "owed"  #: it is yet to be sent
+    SENT = "sent"  #: the recipient's server has accepted it
+    DEAD = "dead"  #: it will not be sent any more; `error` says why

@@ -1,4 +1,4 @@
-"""The open ledger: one engine, and two doors to it, for reading and for writing; and its keys."""
+"""The open ledger: one engine, sessions for reading and for writing, and its keys."""
 
 import contextlib
 from collections.abc import Callable, Iterator, Sequence
@@ -20,18 +20,18 @@ KEY_FACT = "key_fingerprint"
 PREFECT_KEY_FACT = "prefect_key"
 AUDIT_KEY_FACT = "audit_key"
 SEALED_FACTS = (PREFECT_KEY_FACT, AUDIT_KEY_FACT)
-"""Facts whose values are sealed with the key."""
+"""Facts whose values are encrypted with the key."""
 
 KNOWN_KEY = select(InstallationValue.value).where(InstallationValue.name == KEY_FACT)
 
 ReadingSession = Session
-"""A session nobody commits."""
+"""A session that is never committed."""
 
 
 class Ledger:
     """The open ledger. `writing(actor)` and `snapshot()` are one transaction each.
 
-    `receivers` are the addresses that are told of every event.
+    `receivers` are the webhook addresses that get every event.
     """
 
     def __init__(
@@ -81,7 +81,7 @@ class Ledger:
 
         Raises:
             LedgerUnavailable: the database does not answer.
-            Contended: another transaction got in its way; the same again may be done.
+            Contended: another transaction interfered; the caller may retry.
         """
         with database_errors(), self._write() as session:
             retry_if_dropped(session, session.connection)
@@ -95,7 +95,7 @@ class Ledger:
                     call()
 
     def when_rights_are_written(self, call: Callable[[], None]) -> None:
-        """Run `call` after each commit of this process that may change rights."""
+        """Run `call` after each commit in this process that may change rights."""
         self._wanting_rights.append(call)
 
     def _knows_key(self, fingerprint: str) -> bool:
@@ -108,35 +108,35 @@ class Ledger:
 
 
 def _sessions(engine: Engine, **options: bool) -> sessionmaker[ReconnectingSession]:
-    """Return a maker of sessions that read; the options say how their transactions begin."""
+    """Return a factory of reading sessions; the options say how their transactions begin."""
     reading = engine.execution_options(**options)
     return sessionmaker(reading, class_=ReconnectingSession, expire_on_commit=False)
 
 
 def prefect_key(ledger: Ledger) -> str:
-    """Return the key of Prefect's blocks: made once, kept encrypted, the same after rotations."""
+    """Return the key of Prefect's blocks: created once, stored encrypted, kept by rotations."""
     with ledger.reading() as session:
         kept = _kept_secret(ledger, session, PREFECT_KEY_FACT)
     if kept is None:
         sealed = ledger.box.seal({PREFECT_KEY_FACT: Fernet.generate_key().decode()})
         with contextlib.suppress(Conflict), ledger.writing(SERVICE) as session:
             session.add(InstallationValue(name=PREFECT_KEY_FACT, value=sealed[PREFECT_KEY_FACT]))
-        with ledger.reading() as session:  # somebody else may have been quicker
+        with ledger.reading() as session:  # another process may have been faster
             kept = _kept_secret(ledger, session, PREFECT_KEY_FACT)
     assert kept is not None  # noqa: S101 - these values are never deleted
     return kept
 
 
 def audit_key(ledger: Ledger, session: Session) -> str | None:
-    """Return the key of the audit trail's seals, the same after rotations; None before the first.
+    """Return the key of the audit trail's seals, unchanged by rotations; None before the first.
 
-    It comes with the first seal: seals and key are to be read in one snapshot.
+    It is created with the first seal: read seals and key in one snapshot.
     """
     return _kept_secret(ledger, session, AUDIT_KEY_FACT)
 
 
 def new_audit_key(ledger: Ledger) -> tuple[str, InstallationValue]:
-    """Derive the key of the seals, with the value that keeps it; both go with the first seal."""
+    """Derive the key of the seals, with the value that stores it; both come with the first seal."""
     key = ledger.box.derived("audit seals")
     sealed = ledger.box.seal({AUDIT_KEY_FACT: key})
     return key, InstallationValue(name=AUDIT_KEY_FACT, value=sealed[AUDIT_KEY_FACT])

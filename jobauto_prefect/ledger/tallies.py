@@ -1,4 +1,4 @@
-"""Tallies: which tables have one, and how it is kept short."""
+"""Tallies: which tables have one, and how its rows are merged."""
 
 from collections.abc import Mapping
 from typing import Any, NamedTuple
@@ -11,14 +11,14 @@ from jobauto_prefect.ledger.records import AuditEntry, AuditTally, Job, JobTally
 from jobauto_prefect.ledger.store import Ledger
 
 MOST_ROWS = 50
-"""Of one group, before they are put together."""
+"""Rows of a group that are kept before they are merged."""
 
 AT_ONCE = 10_000
-"""Rows that one transaction puts together."""
+"""Rows that one transaction merges."""
 
 
 class Tally(NamedTuple):
-    """The rows of a tally, and the columns of what it counts by which it counts."""
+    """The record class of a tally, and the columns it is grouped by."""
 
     rows: type[JobTally | AuditTally]
     groups: tuple[str, ...]
@@ -31,7 +31,7 @@ TALLIES: Mapping[type[Base], Tally] = {
 
 
 def fold_tallies(ledger: Ledger) -> None:
-    """Put the rows of each group together where they are many; the sums stay the same."""
+    """Merge the rows of large groups; the sums stay the same."""
     for tally in TALLIES.values():
         columns = [getattr(tally.rows, name) for name in tally.groups]
         many = select(*columns).group_by(*columns).having(func.count() > MOST_ROWS)
@@ -43,7 +43,7 @@ def fold_tallies(ledger: Ledger) -> None:
 
 
 def _fold(ledger: Ledger, tally: Tally, group: Mapping[str, Any]) -> int:
-    """Put rows of one group together; return how many. Two services take different ones."""
+    """Merge rows of one group; return how many. Concurrent services take different rows."""
     rows = tally.rows
     free = select(rows.id).filter_by(**group).limit(AT_ONCE).with_for_update(skip_locked=True)
     with ledger.writing(SERVICE) as session:

@@ -1,1 +1,1 @@
-"""Tasks, jobs, leases and workers: the rows of work, written and locked."""
+"""Tasks, jobs, leases and workers: how their rows are written and locked."""

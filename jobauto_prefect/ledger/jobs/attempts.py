@@ -3,12 +3,11 @@
 Each function works inside the caller's transaction and commits nothing.
 
 Locks are taken in one order everywhere: flow-run id, worker, run template (only for attempts at a
-task that don't run in parallel), task, job, credential (only such as have a limit), lease; several
-of a kind by ascending id. What was read
-before a lock is read again after it.
+task that do not run in parallel), task, job, credential (only those with a limit), lease; several
+of a kind by ascending id. What was read before a lock is read again after it.
 
-No lock is one of the key: what refers to a row, such as the next attempt to its first, can be
-written meanwhile, or two that hold one of the two each would wait for each other.
+All row locks are `key_share`: rows that refer to a locked row, such as the next attempt to its
+first, can be inserted meanwhile. Otherwise two holders of one lock each could deadlock.
 """
 
 from collections.abc import Collection, Sequence
@@ -53,7 +52,7 @@ from jobauto_prefect.logs import current_log_context
 
 
 def new_job(template: RunTemplate, *, schedule: datetime, schedule_type: str) -> Job:
-    """Return a scheduled job of a template; this alone sends nothing to Prefect."""
+    """Return a scheduled job of a template; the caller sends it to Prefect."""
     return Job(
         app_id=template.app_id,
         company_id=template.company_id,
@@ -86,7 +85,7 @@ def inactive_reason(template: RunTemplate) -> str | None:
 
 
 class ClaimSubject(NamedTuple):
-    """What a claim may be about: the jobs of its id, of its flow run, and the one it names."""
+    """The jobs a claim may concern: that of its id, those of its flow run, the one it names."""
 
     claim_id: UUID
     flow_run_id: UUID
@@ -98,15 +97,15 @@ _IS_SUBJECT = or_(
     Job.flow_run_id == bindparam("flow_run_id"),
     Job.id == bindparam("named", type_=BigId),
 )
-"""Whether a job is one that a claim may be about; the parameters are a `ClaimSubject`'s."""
+"""Whether a claim may concern the job; the parameters are the members of a `ClaimSubject`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Claimant:
-    """The worker that claims, and what the statement that locked it has read besides.
+    """The claiming worker, and what the statement that locked it also read.
 
-    `freeze` None: none lasts. `concerns_task`: a job that the claim may be about is an attempt at a
-    task, so that there is more to lock before it.
+    `freeze` None: there is none. `concerns_task`: one of the claim's possible jobs is an attempt at
+    a task, so more must be locked before the job.
     """
 
     worker: WorkerRecord
@@ -114,7 +113,7 @@ class Claimant:
     concerns_task: bool
 
 
-# Statements that each job needs are made once: making them is a good part of what they cost.
+# Built once: building statements that every job needs would be a good part of their cost.
 _LOCK_WORKER = (
     select(WorkerRecord, Freeze, exists().where(_IS_SUBJECT, Job.task_id.is_not(None)))
     .outerjoin(Freeze, PRESENT)
@@ -131,12 +130,12 @@ def lock_worker(
     pools: Collection[str],
     subject: ClaimSubject,
 ) -> Claimant:
-    """Lock the worker that claims: its name can't be taken over until this transaction ends.
+    """Lock the claiming worker: nobody can take over its name until this transaction ends.
 
     Its claims and renewals do not wait for each other.
 
     Raises:
-        Conflict: this start of it is not the present one.
+        Conflict: another start of the worker is the current one.
         Forbidden: it is of a pool the token does not name.
     """
     asked = {"worker": name, "now": session.clock(), **subject._asdict()}
@@ -152,10 +151,10 @@ def lock_worker(
 
 
 def require_worker_pool(worker: WorkerRecord | None, pools: Collection[str]) -> None:
-    """Require that a token is for the pool of the worker it speaks for.
+    """Require that a token is for the pool of the worker it is used for.
 
     Raises:
-        Forbidden: `pools`, which the token names, are others.
+        Forbidden: `pools`, which the token names, do not include it.
     """
     if worker is not None and worker.pool not in pools:
         raise Forbidden(
@@ -188,9 +187,9 @@ _LOCK_REPORTED_JOB_WITHOUT_TASK = _LOCK_REPORTED_JOB.where(Job.task_id.is_(None)
 
 
 def lock_reported_job(session: WritingSession, job_id: int) -> tuple[Job, bool]:
-    """Lock a job and its task as `lock_job`; return whether it left artifacts, too.
+    """Lock a job and its task as `lock_job`; also return whether it left artifacts.
 
-    A job without a task is one statement.
+    A job without a task takes one statement.
 
     Raises:
         NotFound: there is no such job.
@@ -216,7 +215,7 @@ def lock_jobs(session: WritingSession, jobs: Sequence[Job]) -> None:
 
 
 def task_of_window(session: WritingSession, template: RunTemplate, start: datetime) -> Task | None:
-    """Lock the task of the window that begins at an instant; None: it has none."""
+    """Lock the task of the window that begins at an instant; None if it has none."""
     task_id = session.scalar(
         select(Task.id).where(Task.runtemplate_id == template.id, Task.window_start == start)
     )
@@ -224,21 +223,21 @@ def task_of_window(session: WritingSession, template: RunTemplate, start: dateti
 
 
 def scheduled_job(session: WritingSession, task: Task) -> Job | None:
-    """Return the attempt at a task that is to come; None: there is none."""
+    """Return the scheduled attempt at a task; None if there is none."""
     return session.scalar(
         select(Job).where(Job.task_id == task.id, Job.state == JobState.SCHEDULED)
     )
 
 
 def last_job(session: WritingSession, task: Task) -> Job | None:
-    """Return the newest attempt at a task; None: there was none."""
+    """Return the newest attempt at a task; None if there was none."""
     return session.scalar(
         select(Job).where(Job.task_id == task.id).order_by(Job.id.desc()).limit(1)
     )
 
 
 def last_ended_job(session: WritingSession, task: Task) -> Job | None:
-    """Return the attempt at a task that was over last; None: none is."""
+    """Return the attempt at a task that ended last; None if none has ended."""
     over = Job.state.not_in(LIVE_JOBS)
     query = select(Job).where(Job.task_id == task.id, over).order_by(Job.id.desc()).limit(1)
     return session.scalar(query)
@@ -266,7 +265,7 @@ def lock_scheduled_jobs(session: WritingSession, tasks: Sequence[Task]) -> Seque
 
 
 def follower_of(session: Session, job: Job) -> Job | None:
-    """Return the attempt that is to come after a job; None: there is none."""
+    """Return the scheduled attempt after a job; None if there is none."""
     return session.scalar(_following(job))
 
 
@@ -281,13 +280,13 @@ def _following(job: Job) -> Select[tuple[Job]]:
 
 
 def fence_others(session: WritingSession, job: Job) -> None:
-    """Fence the lost predecessors of a job: their reports change nothing any more."""
+    """Fence the lost predecessors of a job: their reports no longer count."""
     if job.attempt > 1:
         session.execute(delete(Lease).where(Lease.job_id.in_(_lost(_same_work(job)))))
 
 
 def fence_task(session: WritingSession, task: Task) -> None:
-    """Fence the lost attempts of a task that has ended: their reports change nothing any more."""
+    """Fence the lost attempts of a task that has ended: their reports no longer count."""
     session.execute(delete(Lease).where(Lease.job_id.in_(_lost(Job.task_id == task.id))))
 
 
@@ -296,7 +295,7 @@ def _lost(which: ColumnElement[bool]) -> Select[tuple[int]]:
 
 
 def _same_work(job: Job) -> ColumnElement[bool]:
-    """Return the condition for the attempts at the same thing."""
+    """Return the condition for attempts at the same work."""
     if job.task_id is not None:
         return Job.task_id == job.task_id
     first = job.retry_of or job.id
@@ -307,9 +306,9 @@ def _same_work(job: Job) -> ColumnElement[bool]:
 
 
 def lock_flow_run(session: WritingSession, flow_run_id: UUID) -> None:
-    """Lock a flow run, to which no job may be bound yet: nobody else claims it.
+    """Lock a flow run, which may have no job yet: nobody else can claim it.
 
-    On SQLite writers come one after another anyway.
+    SQLite has one writer at a time anyway.
     """
     if session.get_bind().dialect.name == "postgresql":
         key = int.from_bytes(flow_run_id.bytes[:8], signed=True)
@@ -319,7 +318,7 @@ def lock_flow_run(session: WritingSession, flow_run_id: UUID) -> None:
 def lock_template(session: WritingSession, template: RunTemplate) -> None:
     """Lock a template: nobody else begins an attempt at a window of it, or opens its windows.
 
-    Jobs can be inserted meanwhile: the lock is not one of the key.
+    Jobs can be inserted meanwhile: the lock is `key_share`.
     """
     query = select(RunTemplate.id).where(RunTemplate.id == template.id)
     session.execute(query.with_for_update(key_share=True))
@@ -327,7 +326,7 @@ def lock_template(session: WritingSession, template: RunTemplate) -> None:
 
 @dataclass(frozen=True, slots=True)
 class KnownJobs:
-    """The jobs a claim may be about: its own, those of its flow run, the one it names."""
+    """The jobs a claim may concern: its own, those of its flow run, the one it names."""
 
     own: Job | None
     of_run: Sequence[Job]
@@ -344,7 +343,7 @@ _LOCK_JOBS = _JOBS_OF_CLAIM.options(*WITH_CREDENTIALS).with_for_update(key_share
 def jobs_of_claim(
     session: WritingSession, subject: ClaimSubject, *, lock: bool = False
 ) -> KnownJobs:
-    """Return what a claim is about, as it is now, with one query.
+    """Return the jobs of a claim in their current state, with one query.
 
     `lock`: nobody else decides about these jobs until this transaction ends.
     """
@@ -358,19 +357,19 @@ def jobs_of_claim(
 
 
 def is_superseded(session: WritingSession, job: Job) -> bool:
-    """Whether a later attempt at the same thing has begun."""
+    """Whether a later attempt at the same work has begun."""
     begun = select(Job.id).where(_same_work(job), Job.id > job.id, Job.claim_id.is_not(None))
     return session.scalar(begun.limit(1)) is not None
 
 
 def live_attempt_after(session: Session, job: Job) -> int | None:
-    """Return the id of the later attempt at the same thing that waits or runs; None: none does."""
+    """Return the id of the waiting or running later attempt at the same work; None if none."""
     live = (_same_work(job), Job.id > job.id, Job.state.in_(LIVE_JOBS))
     return session.scalar(select(func.max(Job.id)).where(*live))
 
 
 def template_of_deployment(session: Session, deployment_id: UUID) -> RunTemplate | None:
-    """Return the run template a Prefect deployment stands for; None: the deployment is not ours."""
+    """Return the run template of a Prefect deployment; None: the deployment has none."""
     return session.scalar(
         select(RunTemplate)
         .where(RunTemplate.deployment_id == deployment_id)
@@ -379,7 +378,7 @@ def template_of_deployment(session: Session, deployment_id: UUID) -> RunTemplate
 
 
 def has_other_pools(session: Session, pools: Collection[str], default: str) -> bool:
-    """Whether there are run templates in other work pools; `default` is that of those without."""
+    """Whether there are run templates in other work pools; `default` is for those without pool."""
     pool = func.coalesce(func.nullif(RunTemplate.pool, ""), default)
     return session.scalar(select(RunTemplate.id).where(pool.not_in(pools)).limit(1)) is not None
 
@@ -387,10 +386,10 @@ def has_other_pools(session: Session, pools: Collection[str], default: str) -> b
 def template_that_asks(
     session: Session, flow_run_id: UUID, deployment_id: UUID
 ) -> RunTemplate | None:
-    """Return a flow run's template, where something besides the ledger has to be asked for it.
+    """Return a flow run's template, if its jobs need a preflight.
 
-    That are foreign blocks, checks of availability, and values that credentials name. None: nothing
-    has to be asked.
+    That is for foreign blocks, checks of availability, and values that credentials refer to. None:
+    they need no preflight.
     """
     of_run = select(Job.runtemplate_id).where(Job.flow_run_id == flow_run_id)
     checked = (
@@ -407,7 +406,7 @@ def template_that_asks(
 
 
 def running_attempt(session: Session, template_id: int, besides: int) -> int | None:
-    """Return an attempt of another task of a template whose process may live; None: none is."""
+    """Return an attempt of another task of a template whose process may be alive, or None."""
     query = select(Job.id).join(Lease, Lease.job_id == Job.id)
     others = query.where(
         Job.runtemplate_id == template_id,
@@ -415,18 +414,18 @@ def running_attempt(session: Session, template_id: int, besides: int) -> int | N
         Job.task_id != besides,
         Lease.ends_by.is_not(None),
     )
-    with session.no_autoflush:  # what is decided about here is no other task's
+    with session.no_autoflush:  # pending changes concern no other task
         return session.scalar(others.limit(1))
 
 
 def lock_credentials(session: WritingSession, credential_ids: Collection[int]) -> None:
-    """Lock credentials, so that claims that use them are decided one after the other."""
+    """Lock credentials, so that claims that use them are decided in turn."""
     query = select(Credential.id).where(Credential.id.in_(credential_ids)).order_by(Credential.id)
     session.execute(query.with_for_update(key_share=True))
 
 
 def jobs_using(session: WritingSession, credential_id: int, besides: int) -> Sequence[int]:
-    """Return the jobs whose processes may live and use a credential, but that one; by id."""
+    """Return the other jobs whose processes may be alive and use a credential, by id."""
     query = (
         select(Lease.job_id)
         .join(Job, Job.id == Lease.job_id)

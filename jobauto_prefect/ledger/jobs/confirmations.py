@@ -1,8 +1,8 @@
-"""Ends of jobs of which it is not known yet whether Prefect shows them.
+"""Ends of jobs not yet confirmed to be shown in Prefect.
 
-Each end is noted by the flush that writes it, whoever does that; the reconciler looks at it in
-Prefect once, and then it is gone from here. What changes a lost job is told to Prefect besides: who
-reported it may have died before it did.
+Every flush that ends a job adds its end here; the reconciler checks it in Prefect once and removes
+it. A change to a lost job is also sent to Prefect, because whoever reported it may have died before
+doing so.
 """
 
 from collections.abc import Iterator, Sequence
@@ -34,21 +34,21 @@ from jobauto_prefect.ledger.states import LIVE_JOBS, JobState
 from jobauto_prefect.ledger.store import Ledger
 
 SETTLED_FOR = timedelta(seconds=10)
-"""How long a worker has to show Prefect the end of its job before the reconciler looks."""
+"""How long a worker has to show Prefect the end of its job before the reconciler checks."""
 
 TAKEN = timedelta(seconds=30)
-"""How long an end is its taker's alone; doubled with each look that did not confirm it."""
+"""How long a claimed end belongs to its claimer; doubled with each failed check."""
 
 MOST_LOOKS = 8
-"""Then Prefect is left with what it shows."""
+"""Number of checks after which Prefect's state is left as it is."""
 
 SHOWN = ("state", "message", "flow_run_id")
-"""What of a job Prefect shows, or where."""
+"""Columns of a job that determine what Prefect shows, and where."""
 
 
 @dataclass(frozen=True, slots=True)
 class End:
-    """An end to confirm. `is_newest`: no other job has its flow run since."""
+    """An end to confirm. `is_newest`: the flow run has no later job."""
 
     job_id: int
     state: str
@@ -85,12 +85,12 @@ def _owed(session: WritingSession, job_id: int) -> Executable:
 
 
 def require_confirmation(session: WritingSession, job_id: int) -> None:
-    """Require a look at the flow run of a job that is over: Prefect may show something else."""
+    """Require a check of an ended job's flow run: Prefect may show another state."""
     session.execute(_owed(session, job_id))
 
 
 def require_confirmation_since(session: WritingSession, instant: datetime) -> None:
-    """Require a look at the flow runs of all jobs that ended since an instant."""
+    """Require a check of the flow runs of all jobs that ended since an instant."""
     now = session.clock()
     ended = select(Job.id, literal(now, UtcDateTime()), literal(0)).where(
         Job.end >= instant, Job.state.not_in(LIVE_JOBS), Job.flow_run_id.is_not(None)
@@ -102,12 +102,12 @@ def require_confirmation_since(session: WritingSession, instant: datetime) -> No
 
 
 def last_end(session: Session) -> datetime | None:
-    """Return when the last job ended; None: none has."""
+    """Return when the last job ended; None if none has."""
     return session.scalar(select(func.max(Job.end)))
 
 
 def claim_due(ledger: Ledger, limit: int) -> Sequence[End]:
-    """Claim ends to look at, those that wait longest first."""
+    """Claim ends to check, those that have waited longest first."""
     due = (
         select(UnconfirmedEnd)
         .where(UnconfirmedEnd.not_before <= ledger.clock())
@@ -147,7 +147,7 @@ def _ends(session: Session, taken: Sequence[UnconfirmedEnd]) -> Iterator[End]:
 
 
 def confirm(session: WritingSession, ends: Sequence[End]) -> None:
-    """Confirm ends that Prefect shows, or never will; what changed since is kept."""
+    """Confirm ends that Prefect shows, or never will; those changed meanwhile stay."""
     if ends:
         same = (
             and_(UnconfirmedEnd.job_id == end.job_id, UnconfirmedEnd.not_before == end.until)

@@ -15,14 +15,14 @@ from jobauto_prefect.ledger.states import LIVE_JOBS, JobState
 
 
 def awaits_run(job: Job) -> bool:
-    """Whether a job is to start and has no flow run that could start it."""
+    """Whether a job waits for a start and has no flow run that could start it."""
     return job.state == JobState.SCHEDULED and job.flow_run_id is None
 
 
 def is_being_registered(session: Session, template_id: int) -> bool:
     """Whether Prefect may have a deployment of a run template that the ledger does not know yet.
 
-    Messages that make one stay until its id is noted, also where somebody dies in between.
+    Messages that create one stay until its id is stored, even if their handler dies in between.
     """
     jobs = select(Job.id).where(Job.runtemplate_id == template_id)
     query = select(OutboxMessage.id).where(
@@ -41,22 +41,22 @@ def is_being_registered(session: Session, template_id: int) -> bool:
 
 
 def run_key(job: Job) -> str:
-    """Return the idempotency key of the flow run that is made for a job.
+    """Return the idempotency key of the flow run that is created for a job.
 
-    A new ledger counts from 1 again: the instant tells its jobs from former ones.
+    A new ledger counts from 1 again: the instant distinguishes its jobs from earlier ones.
     """
     return f"jobauto-job-{job.id}-{job.created_at.isoformat()}"
 
 
 def window_key(template: RunTemplate, due: datetime) -> str:
-    """Return the idempotency key of the flow run that is made ahead for a window."""
+    """Return the idempotency key of the flow run that is created in advance for a window."""
     return f"jobauto-window-{template.id}-{template.created_at.isoformat()}-{due.isoformat()}"
 
 
 def is_of_window(job: Job) -> bool:
-    """Whether a job is the first attempt of a window, at the time that is the window's.
+    """Whether a job is the first attempt of a window, at the window's own time.
 
-    Its flow run may be there already, made ahead.
+    Its flow run may exist already, created in advance.
     """
     if job.task is None or job.attempt != 1:
         return False
@@ -64,15 +64,15 @@ def is_of_window(job: Job) -> bool:
 
 
 def bound_runs(session: Session, flow_run_ids: Collection[UUID]) -> set[UUID]:
-    """Return those of these flow runs that are jobs'."""
+    """Return those of these flow runs that belong to jobs."""
     query = select(Job.flow_run_id).where(Job.flow_run_id.in_(flow_run_ids))
     return {run for run in session.scalars(query) if run is not None}
 
 
 def bind_runs(session: WritingSession, runs: Mapping[int, UUID]) -> None:
-    """Bind jobs to the flow runs that were made for them, by job id; those that are bound stay so.
+    """Bind jobs (by id) to the flow runs created for them, unless they already have one.
 
-    The run of a job that ended meanwhile is to be cancelled.
+    The run of a job that has ended meanwhile must be cancelled.
     """
     query = select(Job).where(Job.id.in_(runs), Job.flow_run_id.is_(None)).order_by(Job.id)
     for job in session.scalars(query.with_for_update(key_share=True)).all():
@@ -82,12 +82,12 @@ def bind_runs(session: WritingSession, runs: Mapping[int, UUID]) -> None:
 
 
 def moved_key(flow_run_id: object) -> str:
-    """Return the idempotency key of the flow run that takes the place of another."""
+    """Return the idempotency key of the flow run that replaces another."""
     return f"moved {flow_run_id}"
 
 
 def jobs_of_flow_run(session: Session, flow_run_id: UUID) -> Sequence[Job]:
-    """Return all attempts of a flow run as they are now, the first one first."""
+    """Return all attempts of a flow run in their current state, the first one first."""
     query = (
         select(Job).where(Job.flow_run_id == flow_run_id).order_by(Job.id).options(*WITH_CONTEXT)
     )

@@ -1,4 +1,4 @@
-"""Freezes for maintenance: the present one, and those there were."""
+"""Freezes for maintenance: the active one, and earlier ones."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -12,27 +12,27 @@ from jobauto_prefect.ledger.records import Freeze, WorkerRecord
 PRESENT = and_(
     Freeze.ended_at.is_(None), or_(Freeze.until.is_(None), Freeze.until > bindparam("now"))
 )
-"""Whether a freeze lasts at `now`, which is the parameter of this name."""
+"""Whether a freeze is active at `now`, a parameter of this name."""
 
 
 def present_freeze(session: Session, now: datetime) -> Freeze | None:
-    """Return the freeze that lasts; None if there is none."""
+    """Return the active freeze; None if there is none."""
     return session.scalar(select(Freeze).where(PRESENT), {"now": now})
 
 
 def lock_unended_freeze(session: WritingSession) -> Freeze | None:
-    """Lock the freeze without an end; its `until` may have passed. None if there is none."""
+    """Lock the freeze without a recorded end; its `until` may have passed; or None."""
     return session.scalar(select(Freeze).where(Freeze.ended_at.is_(None)).with_for_update())
 
 
 def freezes_since(session: Session, since: datetime) -> Sequence[Freeze]:
-    """Return the freezes that lasted after an instant, the oldest first."""
+    """Return the freezes that were active after an instant, the oldest first."""
     end = func.coalesce(Freeze.ended_at, Freeze.until)
     query = select(Freeze).where(or_(end.is_(None), end > since))
     return session.scalars(query.order_by(Freeze.since)).all()
 
 
 def await_claims(session: WritingSession) -> None:
-    """Return when all claims have ended that began before: each holds the row of its worker."""
+    """Wait until all earlier claims have ended: each holds the row of its worker."""
     names = select(WorkerRecord.name).order_by(WorkerRecord.name)
     session.execute(names.with_for_update())

@@ -1,4 +1,4 @@
-"""Signs of life, output and artifacts: rows that are no entities and have no audit entries."""
+"""Leases, output and artifacts: rows that are no entities and have no audit entries."""
 
 import json
 from base64 import b64encode
@@ -16,7 +16,7 @@ from jobauto_prefect.ledger.records import Artifact, Job, Lease, OutputLine, Wor
 
 
 def renew(session: WritingSession, worker: WorkerRecord, jobs: Mapping[int, UUID]) -> None:
-    """Renew those of these claims that are leases of this start of a worker."""
+    """Renew those of these claims that have a lease of this start of a worker."""
     held = select(Lease.job_id).where(
         Lease.worker == worker.name,
         Lease.instance == worker.instance,
@@ -29,9 +29,9 @@ def renew(session: WritingSession, worker: WorkerRecord, jobs: Mapping[int, UUID
 
 
 def held_among(session: Session, jobs: Mapping[int, UUID]) -> Mapping[int, str | None]:
-    """Return those of these jobs that have a lease for the claim, and why each was asked to end.
+    """Return those of these jobs with a lease for the claim, and why each is to be cancelled.
 
-    None: nobody has asked.
+    None: nobody has cancelled it.
     """
     query = select(Lease.job_id, Job.cancel_reason).join(Job, Job.id == Lease.job_id)
     held = tuple_(Lease.job_id, Lease.claim_id).in_(list(jobs.items()))
@@ -49,13 +49,13 @@ ADD_OUTPUT = text(
     ON CONFLICT DO NOTHING
     """
 )
-"""For PostgreSQL, where rows one by one cost their senders ten times as much."""
+"""For PostgreSQL, where single-row inserts would cost the client ten times as much."""
 
 
 def add_output(session: WritingSession, job_id: int, output: Sequence[Mapping[str, Any]]) -> None:
-    """Keep lines of output, each element as `protocol.OutputLines` has them.
+    """Store lines of output, each as in `protocol.OutputLines`.
 
-    A number that is there already is left alone.
+    A line whose number exists is left alone.
     """
     if not output:
         return
@@ -85,7 +85,7 @@ def _as_json(value: datetime | bytes) -> str:
 
 
 def add_notice(session: WritingSession, job_id: int, content: str) -> None:
-    """Add a line of our own at the end of a job's output."""
+    """Append a notice of the service to a job's output."""
     last = select(func.max(OutputLine.seq)).where(OutputLine.job_id == job_id)
     seq = (session.scalar(last) or 0) + 1
     notice = {"seq": seq, "stream": "notice", "at": session.clock(), "texts": [content], "raws": {}}
@@ -93,7 +93,7 @@ def add_notice(session: WritingSession, job_id: int, content: str) -> None:
 
 
 def put_artifact(session: WritingSession, job_id: int, *, path: str, **values: Any) -> None:
-    """Keep a file of a job; the same path again replaces it."""
+    """Store a file of a job; it replaces one with the same path."""
     content: bytes = values["content"]
     values |= {"size": len(content), "created_at": session.clock()}
     statement = insert_of(session, Artifact).values(job_id=job_id, path=path, **values)
@@ -101,7 +101,7 @@ def put_artifact(session: WritingSession, job_id: int, *, path: str, **values: A
 
 
 def insert_of(session: WritingSession, kind: type[Any]) -> Any:
-    """Return an INSERT that may say what happens where the row is there already."""
+    """Return an INSERT that supports ON CONFLICT."""
     name = session.get_bind().dialect.name
     return (postgresql if name == "postgresql" else sqlite).insert(kind)
 
@@ -121,11 +121,11 @@ def end_lease(session: WritingSession, lease: Lease, *, may_report: bool) -> Non
 
 
 def delete_lease(session: WritingSession, job_id: int) -> None:
-    """Delete the lease of a job, if it has one: no report of it counts any more."""
+    """Delete the lease of a job, if it has one: none of its reports count any more."""
     session.execute(delete(Lease).where(Lease.job_id == job_id))
 
 
 def may_live(session: Session, job: Job) -> bool:
-    """Whether the process of a job may be alive: it was not reported gone."""
+    """Whether the process of a job may be alive: nobody has reported its end."""
     query = select(Lease.job_id).where(Lease.job_id == job.id, Lease.ends_by.is_not(None))
     return session.scalar(query) is not None

@@ -1,4 +1,4 @@
-"""Jobs that run and windows that are open, for notices that they take too long."""
+"""Running jobs and open windows, for notices that they take too long."""
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
@@ -13,7 +13,7 @@ from jobauto_prefect.ledger.states import LIVE_TASKS, SUCCESSFUL_JOBS, JobState
 
 JOBS_COUNTED = 20
 JOBS_LOOKED_AT = 100
-"""Of so many jobs the newest good ones are counted: where all fail, nothing is usual."""
+"""Successful jobs count among this many: if all fail, there is no usual duration."""
 
 
 class RunningJob(NamedTuple):
@@ -27,7 +27,7 @@ class RunningJob(NamedTuple):
 
 
 class OpenWindow(NamedTuple):
-    """A task that has not ended, and the same of it; `zone` None: that of the settings."""
+    """A task that has not ended, and `notices` as above; `zone` None: that of the settings."""
 
     id: int
     start: datetime
@@ -50,7 +50,7 @@ def running_jobs(session: Session, begun_before: datetime) -> Sequence[RunningJo
 
 
 def durations(session: Session, template_id: int) -> list[timedelta]:
-    """Return how long the newest good jobs of a run template took."""
+    """Return the durations of a run template's newest successful jobs."""
     newest = (
         select(Job.id)
         .where(Job.runtemplate_id == template_id)
@@ -73,7 +73,7 @@ def durations(session: Session, template_id: int) -> list[timedelta]:
 def open_windows(session: Session, now: datetime) -> Sequence[OpenWindow]:
     """Return the tasks that have begun, have not ended, and have no notice of being late.
 
-    Windows that are caught up have no time until they have their turn.
+    Windows waiting to be caught up are not due until their turn.
     """
     was_told = exists().where(Notice.task_id == Task.id, Notice.occasion == Occasion.LATE)
     zone = func.coalesce(RunTemplate.timezone, Company.timezone)

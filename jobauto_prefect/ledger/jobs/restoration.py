@@ -24,8 +24,10 @@ from jobauto_prefect.ledger.records import (
 from jobauto_prefect.ledger.states import JobState, TaskState
 
 MARGIN = timedelta(seconds=60)
-"""Before a copy of Prefect's database: what was told to Prefect so shortly before may not be in it,
-and the clocks of its server and of the ledger's may differ."""
+"""Messages sent to Prefect this shortly before its database was copied may be missing in the copy.
+
+The clocks of its server and of the ledger's may also differ.
+"""
 
 
 def revoke_worker_tokens(session: WritingSession) -> int:
@@ -38,13 +40,13 @@ def revoke_worker_tokens(session: WritingSession) -> int:
 
 
 def silence_workers(session: WritingSession, before: datetime) -> None:
-    """Give up the starts of all workers, last seen before an instant at the latest."""
+    """Reset the current starts of all workers, and count them as last seen before an instant."""
     for worker in session.scalars(select(WorkerRecord).with_for_update()):
         worker.instance, worker.seen_at = uuid4(), min(worker.seen_at, before)
 
 
 def running_leases(session: Session) -> Sequence[Lease]:
-    """Return the leases of jobs that ran."""
+    """Return the leases of jobs that were running."""
     query = select(Lease).join(Job, Job.id == Lease.job_id).where(Job.state == JobState.RUNNING)
     return session.scalars(query.order_by(Lease.job_id)).all()
 
@@ -63,7 +65,7 @@ def jobs_of_runs(session: Session, flow_run_ids: Collection[UUID]) -> dict[UUID,
 
 
 def templates_by_deployment(session: Session) -> dict[UUID, str]:
-    """Return deployment -> company and name of its run template, of those in use."""
+    """Return deployment -> company and name of its run template, unless deleted."""
     query = (
         select(RunTemplate.deployment_id, Company.slug, RunTemplate.name)
         .join(Company, Company.id == RunTemplate.company_id)
@@ -92,9 +94,9 @@ def enqueue_changed_since(session: WritingSession, since: datetime) -> int:
 def opened_since(
     session: Session, since: datetime
 ) -> Sequence[tuple[str, str, str | None, int, datetime, datetime]]:
-    """Return tasks made since an instant, and those that wait for their turn to be caught up.
+    """Return tasks created since an instant, and those that wait to be caught up.
 
-    Company and run template, state, reason, how many, start of the first and of the last window.
+    Company and run template, state, reason, number, start of the first and of the last window.
     """
     starts = func.min(Task.window_start), func.max(Task.window_start)
     grouped = Company.slug, RunTemplate.name, Task.state, Task.reason

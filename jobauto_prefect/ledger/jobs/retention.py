@@ -1,6 +1,6 @@
-"""Rows that are kept no longer: how they are selected and deleted, a batch at a time.
+"""Expired rows: how they are selected and deleted, a batch at a time.
 
-Two services may do the same at once: what a statement did not delete itself is nothing to it.
+Two services may do so concurrently: rows that another one has deleted do not matter.
 """
 
 from collections.abc import Iterator, Sequence
@@ -32,13 +32,13 @@ from jobauto_prefect.ledger.states import LIVE_JOBS, LIVE_TASKS, ActionState, De
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """The run templates that keep the same; `template_ids` None: all there are."""
+    """Run templates with the same retention; `template_ids` None: all of them."""
 
     retention: Retention
     template_ids: tuple[int, ...] | None
 
     def has(self, column: Any) -> ColumnElement[bool]:
-        """Whether a run template's number in `column` is one of them."""
+        """Whether the run template id in `column` belongs to the group."""
         chosen: ColumnElement[bool] = (
             column.is_not(None) if self.template_ids is None else column.in_(self.template_ids)
         )
@@ -46,7 +46,7 @@ class Group:
 
 
 class Ended(NamedTuple):
-    """A job, task or event that ended, or that something of is kept no longer of."""
+    """A job, task or event that has ended, or parts of which have expired."""
 
     at: datetime
     id: int
@@ -55,9 +55,9 @@ class Ended(NamedTuple):
 
 
 def groups(session: Session, retention: Retention) -> list[Group]:
-    """Return the run templates by what they keep; `retention` is for those that say nothing.
+    """Return the run templates by retention; `retention` is for those without one.
 
-    Retired ones count too: their jobs are still there.
+    Retired ones count too: their jobs still exist.
     """
     by_retention: dict[Retention, list[int]] = {}
     query = select(RunTemplate.id, RunTemplate.retention, Company.retention).join(
@@ -84,7 +84,7 @@ def companies_by_days(session: Session, events_days: int) -> dict[int, list[int]
 def jobs_with_output(
     session: Session, after: Ended | None, most: int, *, group: Group, before: datetime
 ) -> list[Ended]:
-    """Return the group's jobs that ended before this time and have output or artifacts yet."""
+    """Return the group's jobs that ended before this time and still have output or artifacts."""
     left = or_(
         exists().where(OutputLine.job_id == Job.id), exists().where(Artifact.job_id == Job.id)
     )
@@ -95,7 +95,7 @@ def jobs_with_output(
 def removable_jobs(
     session: Session, after: Ended | None, most: int, *, group: Group, before: datetime
 ) -> list[Ended]:
-    """Return the group's jobs that ended before this time and that nothing needs any more."""
+    """Return the group's jobs that ended before this time and are no longer needed."""
     query = _jobs().where(Job.end < before, group.has(Job.runtemplate_id), *_is_removable())
     return _page(session, _following(query, Job.end, Job.id, after), most)
 
@@ -103,7 +103,7 @@ def removable_jobs(
 def surplus_jobs(
     session: Session, after: Ended | None, most: int, *, template_id: int, keep: int
 ) -> list[Ended]:
-    """Return a template's ended jobs but for the newest `keep`, those that nothing needs."""
+    """Return a template's unneeded ended jobs beyond the newest `keep`."""
     ended = (Job.runtemplate_id == template_id, Job.end.is_not(None))
     newest_gone = (
         select(Job.id).where(*ended).order_by(Job.id.desc()).offset(keep).limit(1).scalar_subquery()
@@ -117,7 +117,7 @@ def removable_tasks(
 ) -> list[Ended]:
     """Return the group's removable tasks.
 
-    They ended, their deadlines passed before this time, and their jobs have gone.
+    They have ended, their deadlines passed before this time, and their jobs are deleted.
     """
     query = (
         select(Task.deadline, Task.id, RunTemplate.company_id)
@@ -141,7 +141,7 @@ def removable_events(
     company_ids: Sequence[int],
     of_others: bool,
 ) -> list[Ended]:
-    """Return events of before this time that owe nothing; of these companies, or others'."""
+    """Return settled events from before this time, of these companies or of all others."""
     others = or_(Event.company_id.is_(None), Event.company_id.not_in(company_ids))
     query = select(Event.created_at, Event.id, Event.company_id).where(
         Event.created_at < before,
@@ -153,7 +153,7 @@ def removable_events(
 
 
 def templates_of(session: Session, group: Group) -> list[int]:
-    """Return the numbers of the group's run templates."""
+    """Return the ids of the group's run templates."""
     return list(session.scalars(select(RunTemplate.id).where(group.has(RunTemplate.id))))
 
 
@@ -180,7 +180,7 @@ def _following(query: Select[Any], at: Any, number: Any, after: Ended | None) ->
 
 
 def _is_removable() -> Iterator[ColumnElement[bool]]:
-    """Yield what holds of an ended job that goes: no report of it counts, and nobody needs it."""
+    """Yield the conditions of a removable ended job: no report of it counts, nothing needs it."""
     yield Job.state.not_in(LIVE_JOBS)
     yield ~exists().where(Lease.job_id == Job.id)
     yield ~exists().where(UnconfirmedEnd.job_id == Job.id)
@@ -203,7 +203,7 @@ def _is_settled_event() -> Iterator[ColumnElement[bool]]:
 
 
 def runs_only_of(session: Session, jobs: Sequence[Ended]) -> list[UUID]:
-    """Return the flow runs of these jobs that no other job has."""
+    """Return the flow runs of these jobs that no other job shares."""
     runs = {job.flow_run_id for job in jobs if job.flow_run_id is not None}
     others = select(Job.flow_run_id).where(
         Job.flow_run_id.in_(runs), Job.id.not_in([job.id for job in jobs])
@@ -212,17 +212,17 @@ def runs_only_of(session: Session, jobs: Sequence[Ended]) -> list[UUID]:
 
 
 def lock_removable(session: WritingSession, jobs: Sequence[Ended]) -> list[Ended]:
-    """Lock and return those of these jobs that nothing needs, still, and nobody comes to need."""
+    """Lock and return those of these jobs that are still unneeded, so that they stay so."""
     numbers = [job.id for job in jobs]
     query = select(Job.id).where(Job.id.in_(numbers), *_is_removable())
     locked = set(session.scalars(query.order_by(Job.id).with_for_update(of=Job)))
-    # On PostgreSQL what was committed while the lock was waited for is seen by the next statement.
+    # On PostgreSQL, the next statement sees what was committed during the wait for the lock.
     held = set(session.scalars(select(Job.id).where(Job.id.in_(locked), *_is_removable())))
     return [job for job in jobs if job.id in held]
 
 
 def remove_jobs(session: WritingSession, jobs: Sequence[Ended]) -> None:
-    """Delete these jobs with what is left of them."""
+    """Delete these jobs with all their rows."""
     numbers = [job.id for job in jobs]
     connection = session.connection()
     connection.execute(update(Job).where(Job.retry_of.in_(numbers)).values(retry_of=None))
@@ -231,7 +231,7 @@ def remove_jobs(session: WritingSession, jobs: Sequence[Ended]) -> None:
         .where(Job.id.in_(numbers))
         .returning(Job.id, Job.company_id, Job.state, Job.end, Job.retired_at)
     ).all()
-    # What somebody deleted has its entry since then.
+    # A job that somebody deleted already has its entry.
     write_deletions(
         session,
         Job.entity_name,
@@ -245,7 +245,7 @@ def remove_jobs(session: WritingSession, jobs: Sequence[Ended]) -> None:
 
 def remove_output(session: WritingSession, jobs: Sequence[Ended], most_lines: int) -> list[Ended]:
     """Delete output lines and artifacts of these jobs; return the jobs that have more."""
-    # job -> the number of its first line of output, and how many lines it has
+    # job -> its first line number, and the number of its lines
     query = (
         select(OutputLine.job_id, func.min(OutputLine.seq), func.count())
         .where(OutputLine.job_id.in_([job.id for job in jobs]))

@@ -1,4 +1,4 @@
-"""Jobs that wait, and what they wait for, always for many jobs at once."""
+"""Waiting jobs, and what they wait for, always for many jobs at once."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -26,7 +26,7 @@ from jobauto_prefect.ledger.states import JobState
 
 @dataclass(frozen=True, slots=True)
 class LivingWorker:
-    """A worker that gave a sign of life lately. For `limit` and `hindrances` see `WorkerRecord`."""
+    """A worker with a recent sign of life. For `limit` and `hindrances` see `WorkerRecord`."""
 
     name: str
     running: int = 0
@@ -41,9 +41,9 @@ class LivingWorker:
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """How a job is to start. `pool` None: in the settings' work pool.
+    """How a job starts. `pool` None: in the settings' work pool.
 
-    `run_error` is why its flow run could not be made; None: it is made, or was not tried yet.
+    `run_error` is why its flow run could not be created; None: it exists, or was not tried yet.
     """
 
     pool: str | None
@@ -51,7 +51,7 @@ class Start:
 
 
 def starts_of(session: Session, job_ids: Collection[int]) -> dict[int, Start]:
-    """Return job -> how it is to start."""
+    """Return job -> how it starts."""
     to_be_made = and_(
         OutboxMessage.kind == OutboxKind.CREATE_RUN,
         OutboxMessage.subject_id == Job.id,
@@ -68,7 +68,7 @@ def starts_of(session: Session, job_ids: Collection[int]) -> dict[int, Start]:
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """Whom jobs wait for; `workers`: work pool -> its living workers by name, at least one."""
+    """What jobs wait for; `workers`: work pool -> its live workers by name, at least one."""
 
     freeze: Freeze | None
     prefect: PrefectStatus
@@ -95,15 +95,15 @@ _SURROUNDINGS = (
     .outerjoin(_HELD, _HELD.c.worker == WorkerRecord.name)
     .order_by(WorkerRecord.name)
 )
-"""Made once, for each posted job asks it: making it is a good part of what it costs."""
+"""Built once, because every posted job runs it and building is a good part of its cost."""
 
 
 def surroundings_of(
     session: Session, pools: Collection[str], since: datetime, now: datetime
 ) -> Surroundings:
-    """Return what keeps the jobs of work pools, by one statement.
+    """Return what may hold up the jobs of work pools, by one statement.
 
-    Workers live that gave a sign of life since `since`.
+    Workers are live if they gave a sign of life after `since`.
     """
     asked = {"now": now, "since": since, "pools": list(pools)}
     rows = session.execute(_SURROUNDINGS, asked).all()
@@ -116,13 +116,13 @@ def surroundings_of(
 
 
 def waiting_jobs(session: WritingSession, template: RunTemplate) -> Sequence[Job]:
-    """Return the jobs of a template that are to come."""
+    """Return the scheduled jobs of a template."""
     query = select(Job).where(Job.runtemplate_id == template.id, Job.state == JobState.SCHEDULED)
     return session.scalars(query.order_by(Job.id)).all()
 
 
 def next_waiting(session: WritingSession, template_id: int) -> int | None:
-    """Return the template's job that is due the longest and has a flow run for its window.
+    """Return the template's longest-due job that has a flow run for its window.
 
     None: there is none.
     """
@@ -137,7 +137,7 @@ def next_waiting(session: WritingSession, template_id: int) -> int | None:
 
 
 def jobs_told_to_wait(session: WritingSession) -> Sequence[int]:
-    """Return the jobs that are due and have a flow run whose last claim was told to come again."""
+    """Return the due jobs with a flow run whose last claim was told to try again later."""
     query = select(Job.id).where(
         Job.state == JobState.SCHEDULED,
         Job.flow_run_id.is_not(None),
@@ -148,7 +148,7 @@ def jobs_told_to_wait(session: WritingSession) -> Sequence[int]:
 
 
 def next_waiting_for(session: WritingSession, credential_ids: Collection[int]) -> int | None:
-    """Return the job due the longest that has a flow run and uses one of these credentials.
+    """Return the longest-due job that has a flow run and uses one of these credentials.
 
     None: there is none.
     """

@@ -17,14 +17,14 @@ MARKS = (RunTemplate.kept_schedule, RunTemplate.next_window, RunTemplate.next_sc
 
 
 def lock_windows(session: WritingSession, template: RunTemplate) -> None:
-    """Lock the windows of a template, and read how far they are open."""
+    """Lock the windows of a template, and refresh how far they are open."""
     mine = select(*MARKS).where(RunTemplate.id == template.id).with_for_update(key_share=True)
     kept = session.execute(mine).one()
     template.kept_schedule, template.next_window, template.next_schedule = kept
 
 
 def templates_of_other_zone(session: Session, zone: str) -> Sequence[RunTemplate]:
-    """Return templates that follow the service's zone, whose windows are kept by another one."""
+    """Return templates that follow the service's zone but have windows by another one."""
     query = (
         select(RunTemplate)
         .join(RunTemplate.company)
@@ -52,7 +52,7 @@ def templates_with_windows(session: Session, until: datetime) -> Sequence[RunTem
 def lock_moving_templates(session: WritingSession) -> Sequence[RunTemplate]:
     """Lock and return templates whose windows are moved out of closed time.
 
-    They are nobody else's until this transaction ends.
+    Nobody else can lock them until this transaction ends.
     """
     query = (
         select(RunTemplate)
@@ -79,7 +79,7 @@ def lock_due_templates(session: WritingSession, now: datetime, limit: int) -> Se
 
 
 def defer(session: WritingSession, template_id: int, until: datetime) -> None:
-    """Have the due windows of a run template looked at later."""
+    """Postpone the opening of a run template's due windows."""
     due = (RunTemplate.id == template_id, RunTemplate.next_schedule < until)
     template = session.scalar(select(RunTemplate).where(*due).with_for_update(key_share=True))
     if template is not None:
@@ -92,7 +92,7 @@ def next_due(session: Session) -> datetime | None:
 
 
 def has_other_work(session: Session, now: datetime) -> bool:
-    """Whether a task is too late, waits for its turn, or nobody heard of its attempt in time."""
+    """Whether a task is too late or waits to be caught up, or a lost job's time is up."""
     late = select(Task.id).where(Task.state == TaskState.OPEN, Task.deadline < now).limit(1)
     turn = select(Task.id).where(Task.state == TaskState.OPEN, Task.catch_up.is_(True)).limit(1)
     unheard = select(Lease.job_id).where(Lease.ends_by < now).limit(1)
@@ -102,7 +102,7 @@ def has_other_work(session: Session, now: datetime) -> bool:
 def opened_windows(
     session: Session, template_ids: Collection[int], since: datetime | None
 ) -> set[tuple[int, datetime]]:
-    """Return the windows that have their tasks: template and start, of those that began since.
+    """Return the windows since an instant that have their tasks: template and start.
 
     `since` None: none.
     """
@@ -115,7 +115,7 @@ def opened_windows(
 
 
 def busy_templates(session: Session, template_ids: Collection[int]) -> set[int]:
-    """Return those of these templates a window of which has an attempt whose process may live."""
+    """Return those of these templates with a window's attempt whose process may be alive."""
     query = (
         select(Job.runtemplate_id)
         .join(Lease, Lease.job_id == Job.id)
@@ -129,7 +129,7 @@ def busy_templates(session: Session, template_ids: Collection[int]) -> set[int]:
 
 
 def unheard_jobs(session: Session, now: datetime, limit: int) -> Sequence[Job]:
-    """Return the lost jobs that did not report until their time was up."""
+    """Return the lost jobs that have not reported before their time was up."""
     query = (
         select(Job)
         .join(Lease, Lease.job_id == Job.id)
@@ -163,8 +163,8 @@ def applied_pauses(
 ) -> Sequence[tuple[int, UUID, bool, datetime]]:
     """Return template, deployment, whether it was last applied as paused, and its last write.
 
-    By id, above one. `among` are the templates that count; None: all. Not those about which
-    Prefect is still to be told something: what it shows of them is older than the record.
+    Ordered by id, above one. `among` are the templates that count; None: all. Templates with
+    pending messages for Prefect are left out: what Prefect shows of them is outdated.
     """
     query = (
         select(
@@ -189,13 +189,13 @@ def applied_pauses(
 
 
 def is_flow_in_use(session: Session, flow_id: UUID) -> bool:
-    """Whether an application that was not deleted has this flow: one of the same name may."""
+    """Whether an application that is not deleted has this flow: one of the same name may."""
     query = select(App.id).where(App.flow_id == flow_id, App.retired_at.is_(None))
     return session.scalar(query.limit(1)) is not None
 
 
 def retired_flows(session: Session) -> dict[int, UUID]:
-    """Return deleted application -> its flow, if still in Prefect, which no other has."""
+    """Return deleted application -> its flow, if still in Prefect and used by no other."""
     used = select(App.flow_id).where(App.retired_at.is_(None), App.flow_id.is_not(None))
     query = select(App.id, App.flow_id).where(
         App.retired_at.is_not(None), App.flow_id.is_not(None), App.flow_id.not_in(used)
@@ -204,7 +204,7 @@ def retired_flows(session: Session) -> dict[int, UUID]:
 
 
 def enqueue_missing_flows(session: WritingSession) -> None:
-    """Enqueue a flow for each application without one: those of an older version have none."""
+    """Enqueue a flow for each application without one, as left by older versions."""
     without = select(App.id).where(
         App.flow_id.is_(None),
         App.retired_at.is_(None),
@@ -215,9 +215,9 @@ def enqueue_missing_flows(session: WritingSession) -> None:
 
 
 def lock_lapsed_tasks(session: WritingSession, limit: int) -> Sequence[Task]:
-    """Lock and return open tasks for which it is too late; those that others hold are left out.
+    """Lock and return open tasks for which it is too late; those locked by others are left out.
 
-    So are those that are moved to the end of a freeze that nobody knows.
+    Tasks that move to the unknown end of a freeze are left out, too.
     """
     now = session.clock()
     frozen = select(Freeze.id).where(
@@ -243,9 +243,9 @@ def lock_lapsed_tasks(session: WritingSession, limit: int) -> Sequence[Task]:
 
 
 def lock_tasks_to_catch_up(session: WritingSession, limit: int) -> Sequence[Task]:
-    """Lock and return tasks whose turn to be caught up has come: of each template the oldest.
+    """Lock and return tasks that can now be caught up: the oldest of each template.
 
-    Those that others hold are left out.
+    Those locked by others are left out.
     """
     older = Task.__table__.alias("older")
     busy = and_(

@@ -1,4 +1,4 @@
-"""Workers: their names, which start of each is the present one, and the jobs they hold.
+"""Workers: their names, the current start of each, and the jobs they hold.
 
 The row of a worker is locked before any job or lease of it.
 """
@@ -18,12 +18,12 @@ from jobauto_prefect.ledger.jobs.attempts import require_worker_pool
 from jobauto_prefect.ledger.records import Job, Lease, WorkerRecord
 
 FORGOTTEN_AFTER = timedelta(days=7)
-"""How long a silent worker that holds nothing stays listed."""
+"""How long a silent worker without jobs stays listed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Registration:
-    """A start of a worker, as it says itself; see `WorkerHello`."""
+    """A start of a worker, as it registers; see `WorkerHello`."""
 
     name: str
     pool: str
@@ -43,7 +43,7 @@ def register(
 
     Raises:
         Conflict: another live worker has the name.
-        Forbidden: a worker of another pool has it, and lives or holds jobs.
+        Forbidden: a worker of another pool has it, and is alive or holds jobs.
     """
     now = session.clock()
     worker = session.get(WorkerRecord, start.name, with_for_update=True, populate_existing=True)
@@ -65,7 +65,7 @@ def register(
                 f"a worker named {start.name} is alive on {worker.host}; stop it, or choose"
                 " another --name"
             )
-        if worker.instance != start.instance:  # a hello that comes twice counts once
+        if worker.instance != start.instance:  # a repeated hello counts once
             worker.renewal = 0
     same_host = worker.host == start.host
     worker.pool, worker.host, worker.instance = start.pool, start.host, start.instance
@@ -85,7 +85,7 @@ def lock_for_renewal(
 ) -> WorkerRecord | None:
     """Lock the worker of a name: its other renewals wait until this transaction ends.
 
-    None: there is none of that name.
+    None: no worker has this name.
 
     Raises:
         Forbidden: it is of a pool the token does not name.
@@ -99,7 +99,7 @@ def lock_for_renewal(
 
 
 def leases_of(session: Session, worker: WorkerRecord) -> Sequence[Lease]:
-    """Return the leases of the present start of a worker whose processes may live."""
+    """Return the leases of a worker's current start whose processes may be alive."""
     mine = _possibly_living(worker.name).where(Lease.instance == worker.instance)
     return session.scalars(mine.order_by(Lease.job_id)).all()
 
@@ -130,7 +130,7 @@ def declare_lost(session: WritingSession, name: str, lease_seconds: float) -> Se
 
 @dataclass(frozen=True, slots=True)
 class ListedWorker:
-    """A worker and what it holds. `running` counts all its jobs, `jobs` names those one may see."""
+    """A worker and what it holds. `running` counts all its jobs, `jobs` names the visible ones."""
 
     record: WorkerRecord
     jobs: Sequence[int]
@@ -138,12 +138,12 @@ class ListedWorker:
 
     @property
     def free(self) -> int | None:
-        """How many more jobs it takes; None: unknown."""
+        """Number of further jobs it takes; None: unknown."""
         return free_slots(self.record.limit, self.running)
 
 
 def free_slots(limit: int | None, running: int) -> int | None:
-    """Return how many more jobs a worker takes that runs some of `limit`; None: unknown."""
+    """Return how many of `limit` jobs a worker can still take; None: unknown."""
     return None if limit is None else max(0, limit - running)
 
 
@@ -152,7 +152,7 @@ def list_workers(
 ) -> list[ListedWorker]:
     """Return workers in the order of their names, each with the jobs it holds.
 
-    `pools` and `companies` are those that may be seen, of workers and of jobs; None: all.
+    `pools` and `companies` limit the visible workers and jobs; None: all.
     """
     workers = select(WorkerRecord).order_by(WorkerRecord.name)
     if pools is not None:

@@ -1,4 +1,4 @@
-"""When there is something to do for what runs beside the facade, asked with one statement."""
+"""When work is due for the services beside the facade, in one statement."""
 
 from collections.abc import Mapping
 from datetime import datetime
@@ -25,21 +25,21 @@ from jobauto_prefect.ledger.states import ActionState, DeliveryState, NoticeStat
 
 
 class Topic(StrEnum):
-    """What there may be to do."""
+    """Kinds of work."""
 
     OUTBOX = "outbox"  #: a message for Prefect is due
     EVENTS = "events"  #: an event is not yet in Prefect
-    DELIVERIES = "deliveries"  #: a delivery is to be started
+    DELIVERIES = "deliveries"  #: a delivery must be started
     ACTIONS = "actions"  #: an action of a run template concerns a job
-    WEBHOOKS = "webhooks"  #: somebody is to be sent a message
+    WEBHOOKS = "webhooks"  #: a webhook must be called
     NOTICES = "notices"  #: a notice about a job is due
     WINDOWS = "windows"  #: a window opens
-    SOURCES = "sources"  #: there are event sources to be read
+    SOURCES = "sources"  #: event sources must be read
     TASKS = "tasks"  #: a task is too late, or is caught up; a job's time is up
 
 
 def agenda(session: Session) -> Mapping[Topic, datetime]:
-    """Return when the first of each topic is due, past or to come; what is left out never is."""
+    """Return when each topic is first due, past or future; topics that never are are left out."""
     row = session.execute(_AGENDA).mappings().one()
     due: dict[Topic, datetime] = {}
     for label, instant in row.items():
@@ -54,7 +54,7 @@ def _first(due: Any, *where: ColumnElement[bool]) -> ScalarSelect[Any]:
 
 
 def _free(due: Any, taken: Any) -> ColumnElement[Any]:
-    """Return when something is due that is not claimed."""
+    """Return when something unclaimed is due."""
     return case((taken > due, taken), else_=due)
 
 

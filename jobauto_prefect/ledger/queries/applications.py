@@ -11,27 +11,27 @@ from jobauto_prefect.ledger.records import App, AppVersion, OutboxMessage
 
 
 def apps_usable_by(session: Session, company_id: int | None) -> Sequence[App]:
-    """Return a company's applications, then the shared, by id; None: the shared ones only."""
+    """Return a company's applications, then the shared ones, by id; None: only the shared ones."""
     mine = () if company_id is None else (company_id,)
     query = select(App).where(usable(App, mine), App.retired_at.is_(None))
     return session.scalars(query.order_by(*own_first(App))).all()
 
 
 def app_with_uuid(session: Session, uuid: str) -> App | None:
-    """Return the application of that uuid, in lower case; None: there is none."""
+    """Return the application with that uuid, in lower case; None if there is none."""
     return session.scalar(select(App).where(App.uuid == uuid, App.retired_at.is_(None)))
 
 
 def apps_named(session: Session, name: str) -> Sequence[App]:
-    """Return the applications of that name in the default language, whoever owns them, by id."""
+    """Return the applications with that name in the default language, whoever owns them, by id."""
     query = select(App).where(App.name == name, App.retired_at.is_(None))
     return session.scalars(query.order_by(App.id)).all()
 
 
 def app_usable_as(session: Session, name: str, company_id: int) -> App | None:
-    """Return the application a company means by a name: its own, else the shared one.
+    """Return the application that a name means in a company: its own, else the shared one.
 
-    The first by id; None: there is none.
+    The first by id; None if there is none.
     """
     query = select(App).where(
         App.name == name, usable(App, (company_id,)), App.retired_at.is_(None)
@@ -44,7 +44,7 @@ def applied_apps(
 ) -> Sequence[App]:
     """Return applications above an id that have a flow, by id; `among` None: all count.
 
-    Those are left out that are still to be applied.
+    Those with pending messages are left out.
     """
     applied = select(App).where(
         App.id > after_id,
@@ -58,14 +58,14 @@ def applied_apps(
 
 
 def versions_of(session: Session, app_id: int) -> Sequence[AppVersion]:
-    """Return the definitions an application had before, the oldest first."""
+    """Return an application's previous definitions, the oldest first."""
     return session.scalars(
         select(AppVersion).where(AppVersion.app_id == app_id).order_by(AppVersion.number)
     ).all()
 
 
 def flow_names_of_others(session: Session, app: App) -> set[str]:
-    """Return the names Prefect's flows of the other applications have."""
+    """Return the names of the other applications' flows in Prefect."""
     query = select(App.flow_name).where(
         App.id != app.id, App.retired_at.is_(None), App.flow_name.is_not(None)
     )
@@ -73,7 +73,7 @@ def flow_names_of_others(session: Session, app: App) -> set[str]:
 
 
 def is_flow_leaving(session: Session, name: str) -> bool:
-    """Whether Prefect is still to delete the flow of that name, as its application was deleted."""
+    """Whether Prefect is yet to delete the flow of that name, whose application was deleted."""
     query = (
         select(OutboxMessage.id)
         .join(App, App.id == OutboxMessage.subject_id)
@@ -84,5 +84,5 @@ def is_flow_leaving(session: Session, name: str) -> bool:
 
 
 def lock_applications(session: Session) -> None:
-    """Lock all applications: no other transaction does the same until this one ends."""
+    """Lock all applications: only one transaction at a time can hold this."""
     session.execute(select(App.id).order_by(App.id).with_for_update()).all()

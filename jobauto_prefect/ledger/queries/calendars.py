@@ -1,4 +1,4 @@
-"""Calendars, and the companies and run templates that have them; these keep the names."""
+"""Calendars, and the companies and run templates that use them, by name."""
 
 from collections.abc import Collection, Sequence
 
@@ -10,7 +10,7 @@ from jobauto_prefect.ledger.records import Calendar, Company, RunTemplate
 Keeper = Company | RunTemplate
 
 NONE = "[]"
-"""How databases keep that a record has none."""
+"""How databases store a record without any."""
 
 
 def calendars_named(session: Session, names: Collection[str]) -> Sequence[Calendar]:
@@ -21,7 +21,7 @@ def calendars_named(session: Session, names: Collection[str]) -> Sequence[Calend
 
 
 def names_of(template: RunTemplate) -> set[str]:
-    """Return the calendars of a run template, its own and its company's."""
+    """Return the names of a run template's calendars, its own and its company's."""
     return {*template.calendars, *template.company.calendars}
 
 

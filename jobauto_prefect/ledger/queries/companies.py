@@ -21,7 +21,7 @@ def company_slugs(session: Session) -> dict[int | None, str]:
 
 
 def companies_named(session: Session, name: str) -> Sequence[Company]:
-    """Return the companies of that name, by id."""
+    """Return the companies with that name, by id."""
     query = select(Company).where(Company.name == name, Company.retired_at.is_(None))
     return session.scalars(query.order_by(Company.id)).all()
 

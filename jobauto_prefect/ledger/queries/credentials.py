@@ -1,4 +1,4 @@
-"""Questions about credentials, their types, and the run templates that have them."""
+"""Queries about credentials, their types, and the run templates that use them."""
 
 from collections.abc import Collection, Iterable, Sequence
 from typing import Any
@@ -17,9 +17,9 @@ from jobauto_prefect.ledger.records import (
 
 
 def codes_known(session: Session, codes: Iterable[str], company_id: int | None) -> set[str]:
-    """Return those of the codes, in lower case, that active credential types bear in any case.
+    """Return those of the codes, in lower case, that an active credential type has, in any case.
 
-    Looked at are the types of a company and the shared ones; None: the shared ones only.
+    The types of a company and the shared ones count; None: only the shared ones.
     """
     wanted = sorted({code.lower() for code in codes})
     if not wanted:
@@ -33,10 +33,10 @@ def codes_known(session: Session, codes: Iterable[str], company_id: int | None) 
 
 
 def codes_checked(session: Session, codes: Iterable[str], company_id: int) -> set[str]:
-    """Return those of the codes, in lower case, of which a company's jobs need a credential.
+    """Return those of the codes, in lower case, for which a company's jobs need a credential.
 
-    A type that came with the first start counts once the company has a credential of it: until then
-    nobody has said that its applications get their values that way.
+    A type created at the first start counts once the company has a credential of it: until then its
+    applications may get their values another way.
     """
     wanted = sorted({code.lower() for code in codes})
     used = select(Credential.id).where(
@@ -70,7 +70,7 @@ def credentials_of_company(session: Session, company_id: int) -> Sequence[Creden
 
 
 def templates_with(session: Session, credential_ids: Iterable[int]) -> Sequence[RunTemplate]:
-    """Return the active run templates that have one of the credentials, in order of ids."""
+    """Return the active run templates that have one of the credentials, by id."""
     assigned = select(TemplateCredential.runtemplate_id).where(
         TemplateCredential.credential_id.in_(list(credential_ids))
     )
@@ -85,7 +85,7 @@ def applied_credentials(
 ) -> Sequence[Credential]:
     """Return active credentials above an id that have a block, with type and company, by id.
 
-    Those are left out that are still to be applied. `among` None: all count.
+    Those with pending messages are left out. `among` None: all count.
     """
     context = (joinedload(Credential.credential_type), joinedload(Credential.company))
     applied = (
@@ -108,7 +108,7 @@ def applied_credentials(
 def applied_types(
     session: Session, after_id: int, limit: int, among: Collection[int] | None = None
 ) -> Sequence[CredentialType]:
-    """Return credential types above an id that have a block type, as `applied_credentials`."""
+    """Return credential types above an id that have a block type, like `applied_credentials`."""
     applied = select(CredentialType).where(
         CredentialType.id > after_id,
         CredentialType.retired_at.is_(None),
@@ -130,21 +130,21 @@ def all_credential_types(session: Session) -> Sequence[CredentialType]:
 
 
 def credential_type_with_uuid(session: Session, uuid: str) -> CredentialType | None:
-    """Return the credential type of that uuid, in any case; None: there is none."""
+    """Return the credential type with that uuid, in any case; None if there is none."""
     return session.scalars(_types(CredentialType.uuid, uuid)).first()
 
 
 def credential_types_coded(session: Session, code: str) -> Sequence[CredentialType]:
-    """Return the credential types of that code, in any case, whoever owns them, by id."""
+    """Return the credential types with that code, in any case, whoever owns them, by id."""
     return session.scalars(_types(CredentialType.code, code)).all()
 
 
 def credential_type_usable_as(
     session: Session, code: str, company_id: int
 ) -> CredentialType | None:
-    """Return the credential type a company means by a code, in any case; None: there is none.
+    """Return the credential type that a code means in a company, in any case, or None.
 
-    Its own counts before the shared one.
+    The company's own type takes precedence over the shared one.
     """
     query = _types(CredentialType.code, code).where(usable(CredentialType, (company_id,)))
     return session.scalars(query.order_by(None).order_by(*own_first(CredentialType))).first()
@@ -159,7 +159,7 @@ def _types(column: Any, value: str) -> Select[tuple[CredentialType]]:
 
 
 def credential_named(session: Session, company_id: int, name: str) -> Credential | None:
-    """Return the credential of that name in a company; None: there is none."""
+    """Return the credential of that name in a company; None if there is none."""
     return session.scalar(
         select(Credential).where(
             Credential.company_id == company_id,

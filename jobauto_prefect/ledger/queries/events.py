@@ -19,7 +19,7 @@ def all_rules(session: Session) -> Sequence[EventRule]:
 
 
 def sources_named(session: Session, name: str) -> Sequence[EventSource]:
-    """Return the event sources of that name: a company has one at most, and so have all."""
+    """Return the event sources of that name: at most one per company, and one without company."""
     named = select(EventSource).where(EventSource.name == name, EventSource.retired_at.is_(None))
     return session.scalars(named.order_by(EventSource.id)).all()
 
@@ -33,7 +33,7 @@ def rules_starting(session: Session, templates: Collection[int]) -> Sequence[int
 
 
 def unkept_changes(session: Session, source: EventSource, limit: int = 5) -> Sequence[Event]:
-    """Return the latest changes of a source that could not be kept as they were."""
+    """Return a source's latest changes that could not be stored unchanged."""
     unkept = (Event.event_source_id == source.id, Event.error.is_not(None))
     return session.scalars(
         select(Event).where(*unkept).order_by(Event.id.desc()).limit(limit)
@@ -42,8 +42,9 @@ def unkept_changes(session: Session, source: EventSource, limit: int = 5) -> Seq
 
 @dataclass(frozen=True, slots=True)
 class GivenByRules:
-    """What event rules give a run template they start: environment keys, and whether the end of
-    another run template is among what starts it.
+    """What event rules give the run template they start: the environment keys.
+
+    Also whether the end of another run template is among its triggers.
     """
 
     keys: frozenset[str] = frozenset()
@@ -51,7 +52,7 @@ class GivenByRules:
 
 
 def given_by_rules(session: Session, templates: Collection[int]) -> dict[int, GivenByRules]:
-    """Return what rules give to run templates, by ids; nothing of those that no rule starts."""
+    """Return what rules give to run templates, by id; those that no rule starts are left out."""
     query = select(
         EventRule.runtemplate_id, EventRule.env_mapping, EventRule.runtemplate_source_id
     ).where(EventRule.runtemplate_id.in_(templates), EventRule.retired_at.is_(None))
@@ -64,11 +65,11 @@ def given_by_rules(session: Session, templates: Collection[int]) -> dict[int, Gi
 
 
 RuleTrigger = tuple[int | None, int | None, str | None, str]
-"""The event source or the run template a rule reacts to, evidence and operation."""
+"""Source or run template that a rule reacts to, evidence and operation."""
 
 
 def triggers_of(session: Session, template_id: int) -> set[RuleTrigger]:
-    """Return what the rules that start a run template react to."""
+    """Return the triggers of the rules that start a run template."""
     query = select(EventRule).where(
         EventRule.runtemplate_id == template_id, EventRule.retired_at.is_(None)
     )
@@ -79,14 +80,14 @@ def triggers_of(session: Session, template_id: int) -> set[RuleTrigger]:
 
 
 def sources_for(session: Session, company_id: int) -> Sequence[EventSource]:
-    """Return the event sources of a company and those of none, by id."""
+    """Return the event sources of a company and those without company, by id."""
     mine = or_(EventSource.company_id == company_id, EventSource.company_id.is_(None))
     query = select(EventSource).where(mine, EventSource.retired_at.is_(None))
     return session.scalars(query.order_by(EventSource.id)).all()
 
 
 def source_times(session: Session) -> list[tuple[datetime, int]]:
-    """Return when each enabled event source is to be read, those that wait longest first."""
+    """Return when each enabled event source must be read, the longest waiting first."""
     query = select(EventSource.id, EventSource.polled_at, EventSource.poll_interval).where(
         EventSource.enabled.is_(True), EventSource.retired_at.is_(None)
     )
@@ -99,5 +100,5 @@ def source_times(session: Session) -> list[tuple[datetime, int]]:
 
 
 def sources_due(session: Session, now: datetime) -> list[int]:
-    """Return the enabled event sources whose interval is over, those that wait longest first."""
+    """Return the enabled event sources whose interval has passed, the longest waiting first."""
     return [source_id for at, source_id in source_times(session) if at <= now]

@@ -28,11 +28,11 @@ _CONTEXT = (
 
 
 WITH_CONTEXT = (*_CONTEXT, joinedload(Job.runtemplate).lazyload(RunTemplate.assignments))
-"""For what looks at one job; its credentials are read where they are asked for."""
+"""For code that shows one job; its credentials are loaded when they are used."""
 
 
 WITH_CREDENTIALS = (*_CONTEXT, joinedload(Job.runtemplate).joinedload(RunTemplate.assignments))
-"""For what starts one job; its rows have to be made unique."""
+"""For code that starts one job; the rows must be made unique."""
 
 
 def job_with_context(session: Session, job_id: int) -> Job:
@@ -48,7 +48,7 @@ def job_with_context(session: Session, job_id: int) -> Job:
 
 
 def leases_of_worker(session: Session, worker: str) -> Sequence[tuple[Lease, UUID | None]]:
-    """Return the jobs of a worker whose processes may live, each with its flow run, or None."""
+    """Return the jobs of a worker whose processes may be alive, each with its flow run, or None."""
     query = select(Lease, Job.flow_run_id).join(Job, Job.id == Lease.job_id)
     mine = query.where(Lease.worker == worker, Lease.ends_by.is_not(None))
     rows = session.execute(mine).all()
@@ -56,7 +56,7 @@ def leases_of_worker(session: Session, worker: str) -> Sequence[tuple[Lease, UUI
 
 
 def oldest_renewal(session: Session) -> datetime | None:
-    """Return when the lease was renewed that has waited longest; None: there is no lease."""
+    """Return the renewal time of the lease that has waited longest; None if there is no lease."""
     return session.scalar(select(func.min(Lease.renewed_at)))
 
 
@@ -72,7 +72,7 @@ def leases_older_than(session: Session, instant: datetime) -> Sequence[Lease]:
 
 
 def ended_jobs_of_runs(session: Session, flow_run_ids: Sequence[UUID]) -> dict[UUID, Job]:
-    """Return those of these flow runs whose newest job is over: flow run id -> that job."""
+    """Return those of these flow runs whose newest job has ended: flow run id -> that job."""
     newest = (
         select(func.max(Job.id)).where(Job.flow_run_id.in_(flow_run_ids)).group_by(Job.flow_run_id)
     )
@@ -83,7 +83,7 @@ def ended_jobs_of_runs(session: Session, flow_run_ids: Sequence[UUID]) -> dict[U
 
 
 def claimed_runs(session: Session, flow_run_ids: Collection[UUID]) -> set[UUID]:
-    """Return those of these flow runs that some worker has claimed."""
+    """Return those of these flow runs that a worker has claimed."""
     query = select(Job.flow_run_id).where(
         Job.flow_run_id.in_(flow_run_ids), Job.state != JobState.SCHEDULED
     )
@@ -100,9 +100,9 @@ def waiting_since(session: Session, instant: datetime) -> dict[UUID, int]:
 
 @dataclass(frozen=True, slots=True)
 class LineSelection:
-    """Which lines of an output: those with a number above `after` and below `before`.
+    """Lines of an output to read: those with a number above `after` and below `before`.
 
-    `before` None: up to the last. `text` is what they have in them, in any case.
+    `before` None: up to the last. `text` must occur in them, in any case.
     """
 
     after: int = 0
@@ -116,7 +116,7 @@ ALL_LINES = LineSelection()
 def output_of(
     session: Session, job_id: int, chosen: LineSelection = ALL_LINES, limit: int = 5000
 ) -> list[OutputLine]:
-    """Return the first of the chosen lines of a job's output, in their order."""
+    """Return the first of the chosen lines of a job's output, in order."""
     query = _lines_of(job_id, chosen).order_by(OutputLine.seq).limit(limit)
     return list(session.scalars(query))
 
@@ -124,13 +124,13 @@ def output_of(
 def last_output_of(
     session: Session, job_id: int, chosen: LineSelection = ALL_LINES, limit: int = 5000
 ) -> list[OutputLine]:
-    """Return the last of the chosen lines of a job's output, in their order."""
+    """Return the last of the chosen lines of a job's output, in order."""
     query = _lines_of(job_id, chosen).order_by(OutputLine.seq.desc()).limit(limit)
     return list(session.scalars(query))[::-1]
 
 
 def standard_output_of(session: Session, job_id: int) -> Iterator[OutputLine]:
-    """Yield all lines of a job's standard output, in their order."""
+    """Yield all lines of a job's standard output, in order."""
     query = select(OutputLine).where(OutputLine.job_id == job_id, OutputLine.stream == "stdout")
     yield from session.scalars(query.order_by(OutputLine.seq).execution_options(yield_per=5000))
 
@@ -145,7 +145,7 @@ def _lines_of(job_id: int, chosen: LineSelection) -> Select[tuple[OutputLine]]:
 
 
 def artifacts_of(session: Session, job_id: int) -> Sequence[Artifact]:
-    """Return the artifacts of a job without their contents, in the order they came."""
+    """Return the artifacts of a job without their contents, in order of arrival."""
     return session.scalars(
         select(Artifact).where(Artifact.job_id == job_id).order_by(Artifact.id)
     ).all()
@@ -157,7 +157,7 @@ def attempts_of(session: Session, task_id: int) -> Sequence[Job]:
 
 
 def jobs_by_state(session: Session, companies: Collection[int] | None) -> dict[str, int]:
-    """Return how many jobs there are in each state; None: of all companies."""
+    """Return the number of jobs in each state; None: of all companies."""
     query = select(JobTally.state, func.sum(JobTally.number)).group_by(JobTally.state)
     if companies is not None:
         query = query.where(JobTally.company_id.in_(companies))
@@ -172,7 +172,7 @@ def ended_by_day(
 ) -> dict[tuple[int, str], int]:
     """Count the jobs that ended in these states, by day and state; `companies` None: of all.
 
-    Day 0 is from the first of `midnights` to the second, the last day from the last one on.
+    Day 0 runs from the first of `midnights` to the second, the last day from the last one on.
     """
     later = [(Job.end < midnight, day) for day, midnight in enumerate(midnights[1:])]
     day = case(*later, else_=len(later)).label("day")
@@ -188,7 +188,7 @@ def ended_by_day(
 
 @dataclass(frozen=True, slots=True)
 class EndedGroup:
-    """The newest of so many jobs of a run template in one state."""
+    """The newest of a number of jobs of a run template in one state."""
 
     newest: Job
     count: int
@@ -201,7 +201,7 @@ def ended_by_template(
     since: datetime,
     limit: int,
 ) -> list[EndedGroup]:
-    """Return the jobs that ended in these states by run template and state, the newest first.
+    """Return the jobs that ended in these states, grouped by run template and state, newest first.
 
     `companies` None: of all.
     """
@@ -233,8 +233,8 @@ def windows_by_day(
 ) -> dict[tuple[int, str, bool], int]:
     """Count the windows that begin on each day, by day, state and whether they are excused.
 
-    Day 0 is from the first of `midnights` to the second; the last of them ends the last day. Of all
-    run templates and companies where none is named; `companies` None: of all.
+    Day 0 runs from the first of `midnights` to the second, and the last of them ends the last day.
+    Without `runtemplate_id` or `company_id` all count; `companies` None: of all.
     """
     later = [(Task.window_start < midnight, day) for day, midnight in enumerate(midnights[1:])]
     day = case(*later, else_=len(later)).label("day")
@@ -256,7 +256,7 @@ def windows_by_day(
 
 
 def repeated_jobs(session: Session, companies: Collection[int] | None) -> int:
-    """Return how many jobs are no first attempts; None: of all companies."""
+    """Return how many jobs are not first attempts; None: of all companies."""
     query = select(func.count()).where(Job.attempt > 1, Job.retired_at.is_(None))
     if companies is not None:
         query = query.where(Job.company_id.in_(companies))
@@ -265,7 +265,7 @@ def repeated_jobs(session: Session, companies: Collection[int] | None) -> int:
 
 @dataclass(frozen=True, slots=True)
 class LastJob:
-    """One of a run template's last jobs."""
+    """One of a run template's latest jobs."""
 
     id: int
     state: str
@@ -280,9 +280,9 @@ def last_jobs_of(
     limit: int,
     companies: Collection[int] | None,
 ) -> dict[int, list[LastJob]]:
-    """Return the newest jobs of each of these run templates, the newest last, in one query.
+    """Return the latest jobs of each of these run templates, the newest last, in one query.
 
-    `companies` None: of all companies. It costs the same however many jobs there were before.
+    `companies` None: of all companies. The cost does not depend on the number of earlier jobs.
     """
     by_template: dict[int, list[LastJob]] = {template_id: [] for template_id in template_ids}
     if not by_template:

@@ -1,7 +1,7 @@
-"""Lists of records: whose they are, which, in what order, and a page of them at a time.
+"""Lists of records: visibility, filters, order, and pages.
 
-A page is followed by a cursor (the order's value and the id of its last record), so that the
-next one costs the same at any depth and neither repeats nor hides a row.
+The next page is found by a cursor (the order's value and the id of the last record), so that it
+costs the same at any depth and neither repeats nor skips a row.
 """
 
 import base64
@@ -55,7 +55,7 @@ from jobauto_prefect.ledger.records import (
 )
 from jobauto_prefect.ledger.tallies import TALLIES
 
-BATCH = 500  # records read at once where a list comes whole
+BATCH = 500  # records read at once for a complete list
 
 
 def _of_templates(column: Any) -> Callable[[Collection[int]], ColumnElement[bool]]:
@@ -91,7 +91,7 @@ SHARED: Mapping[type[Base], Callable[[Collection[int]], ColumnElement[bool]]] = 
     CredentialType: partial(usable, CredentialType),
     Topic: partial(usable, Topic),
 }
-"""The same for kinds whose records are for everybody where they belong to no company."""
+"""The same for kinds whose records everybody sees if they belong to no company."""
 
 NEEDED: Mapping[type[Base], tuple[ORMOption, ...]] = {
     Job: (defer(Job.policy), defer(Job.overrides), defer(Job.override_secrets)),
@@ -99,17 +99,17 @@ NEEDED: Mapping[type[Base], tuple[ORMOption, ...]] = {
     Event: (undefer(Event.state), defer(Event.data)),
     Task: (joinedload(Task.runtemplate),),
 }
-"""What lists read along, because it says to which company a record belongs, and what they leave
-out, because they don't show it."""
+"""Loader options for lists: the relations that decide visibility, without unused columns."""
 
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """A filter: `column` equals a value, is at least (`ge`) or below (`lt`) it, is one of them
-    (`in`), has it as a part of its text, whatever the case (`contains`), or is a list with it
-    (`has`). `company`: the record is of that company, whatever says so. `template`: it refers to a
-    run template that has the value as a part of its name. `credential`: it is the id of a run
-    template that has the credential.
+    """A filter on a column: it equals the value, or as `how` says.
+
+    `ge` is at least, `lt` below, `in` one of the values, `contains` a part of the text in any case,
+    `has` a list with the value. `company`: the record belongs to that company, by whatever column.
+    `template`: it refers to a run template with the value in its name. `credential`: it is the id
+    of a run template that has the credential.
     """
 
     column: str
@@ -119,10 +119,10 @@ class Condition:
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """Which records, and in what order.
+    """Which records to list, and in what order.
 
-    `companies` None: of all companies. `order` is a column, with `-` for descending. `limit`
-    None: all.
+    `companies` None: of all companies. `order` is a column, with `-` for descending. `limit` None:
+    all.
     """
 
     companies: frozenset[int] | None = None
@@ -136,7 +136,7 @@ class Selection:
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """Records, how many there are in all (None: not counted), and how to go on (None: the end)."""
+    """Records, their total number (None: not counted), and the next cursor (None: the end)."""
 
     records: Sequence[Any] = field(default_factory=list)
     total: int | None = None
@@ -144,9 +144,9 @@ class Page:
 
 
 def orderable(kind: type[Base]) -> list[str]:
-    """Return the columns of a kind that its lists can be ordered by, the key first.
+    """Return the columns of a kind by which its lists can be ordered, the key first.
 
-    They hold words, numbers, times and ids: no secrets, objects or texts for people.
+    They hold words, numbers, times and ids, no secrets, objects or prose.
     """
     columns = [
         (prop.key, column)
@@ -162,7 +162,7 @@ def page(session: Session, kind: type[Base], selection: Selection) -> Page:
     """Return one page of a list.
 
     Raises:
-        InvalidInput: the cursor is none of this list's.
+        InvalidInput: the cursor is not from this list.
     """
     after = _after(session, kind, _chosen(kind, selection), selection)
     query = _ordered(kind, after, selection).offset(selection.offset)
@@ -176,13 +176,13 @@ def page(session: Session, kind: type[Base], selection: Selection) -> Page:
 
 
 def batches(session: Session, kind: type[Base], selection: Selection) -> Iterator[Sequence[Any]]:
-    """Yield all records of a list, some at a time."""
+    """Yield all records of a list in batches."""
     query = _ordered(kind, _chosen(kind, selection), selection).offset(selection.offset)
     yield from session.scalars(query.execution_options(yield_per=BATCH)).partitions()
 
 
 def count(session: Session, kind: type[Base], selection: Selection) -> int:
-    """Return how many records a list has; where there is a tally that tells, none is read."""
+    """Return the number of records in a list; a suitable tally avoids reading them."""
     tally = TALLIES.get(kind)
     if tally is not None and all(
         wanted.column in tally.groups and wanted.how in ("eq", "in", "company")
@@ -197,9 +197,9 @@ def count(session: Session, kind: type[Base], selection: Selection) -> int:
 def names(
     session: Session, kind: type[Any], selection: Selection
 ) -> list[tuple[int, Any, str | None]]:
-    """Return ids and names of a list, however long, with the name of the company, if any.
+    """Return ids and names of a complete list, with the name of the company, if any.
 
-    A name is a text, or texts by their languages.
+    A name is a text, or texts by language.
     """
     several = IN_LANGUAGES.get(kind, kind.name)
     has_owner = hasattr(kind, "company_id")
@@ -214,7 +214,7 @@ IN_LANGUAGES: Mapping[type[Base], Any] = {
     App: App.document["name"],
     CredentialType: CredentialType.translations["name"],
 }
-"""Where names may be in several languages."""
+"""Columns whose names may be in several languages."""
 
 
 def _chosen(kind: type[Base], selection: Selection) -> list[ColumnElement[bool]]:
@@ -245,7 +245,7 @@ def _contains(column: Any, part: str) -> ColumnElement[bool]:
 
 
 def _has(column: Any, name: str) -> ColumnElement[bool]:
-    # No name in a list of names has an unescaped quote: what is between two is a whole one.
+    # Names in a list have no unescaped quote, so what is between two quotes is one name.
     return cast(column, Text).contains(json.dumps(name), autoescape=True)
 
 
@@ -270,11 +270,11 @@ _COMPARISONS: Mapping[str, Callable[[Any, Any], ColumnElement[bool]]] = {
     "template": _of_templates_named,
     "credential": _with_credential,
 }
-"""Those that are no operators of Python."""
+"""Comparisons that are no operators of Python."""
 
 
 def _total(session: Session, kind: type[Base], selection: Selection, shown: int, more: bool) -> int:
-    """Return how many records a list has; its last page tells that by itself."""
+    """Return the number of records in a list; its last page tells without a query."""
     is_last = not more and selection.cursor is None and (shown > 0 or selection.offset == 0)
     return selection.offset + shown if is_last else count(session, kind, selection)
 
@@ -312,13 +312,13 @@ def _after(
     if column is key:
         return [*chosen, beyond]
     if value is not None:
-        value = literal(value, column.type)  # truths are compared, too
-    # Where there is no value a record is at one end: the first on SQLite, the last on PostgreSQL.
+        value = literal(value, column.type)  # booleans are compared, too
+    # Records without a value come first on SQLite, and last on PostgreSQL.
     none_last = (session.get_bind().dialect.name == "postgresql") is not descending
     if value is None:
         here = and_(column.is_(None), beyond)
         return [*chosen, here if none_last else or_(here, column.is_not(None))]
-    # The first comparison alone lets an index find the place; the second settles equal values.
+    # The first comparison lets an index find the position; the second breaks ties.
     beyond_first, far = (
         (column <= value, column < value) if descending else (column >= value, column > value)
     )
@@ -329,7 +329,7 @@ def _after(
 
 
 READERS: Mapping[str, Callable[[str], Any]] = {"t": datetime.fromisoformat, "u": UUID}
-"""How the values of a cursor are read that JSON does not have."""
+"""Parsers of cursor values of types that JSON does not have."""
 
 
 def _cursor_of(record: Any, order: str) -> str:
@@ -361,7 +361,7 @@ def _read_cursor(kind: type[Base], selection: Selection) -> tuple[Any, int]:
 
 
 def _fits(column: Any, value: Any) -> bool:
-    """Whether a value that came from outside can be compared with a column's."""
+    """Whether an external value can be compared with a column's."""
     if value is None:
         return bool(column.nullable)
     if type(value) is not column.type.python_type:

@@ -1,4 +1,4 @@
-"""Records of any kind, by their ids."""
+"""Records of any kind, by id."""
 
 from collections.abc import Collection, Sequence
 from typing import TypeVar
@@ -22,16 +22,16 @@ from jobauto_prefect.ledger.records import (
 )
 
 OWNED: tuple[type[Base], ...] = (App, EventSource, RunTemplate)
-"""Kinds whose names are not for those who may not see the records."""
+"""Kinds whose names are hidden from those who may not see the records."""
 
 Record = TypeVar("Record", bound=Base)
 
 
 def get_record(session: Session, kind: type[Record], record_id: int) -> Record:
-    """Return the record of that id.
+    """Return the record with that id.
 
     Raises:
-        NotFound: there is none.
+        NotFound: it does not exist.
     """
     record = session.get(kind, record_id)
     if record is None or getattr(record, "retired_at", None) is not None:
@@ -46,7 +46,7 @@ def newest_records(session: Session, kind: type[Record], limit: int) -> Sequence
 
 
 def record_counts(session: Session) -> dict[str, int]:
-    """Return how many records of each kind there are, by table name."""
+    """Return the number of records of each kind, by table name."""
     kinds: tuple[type[Base], ...] = (
         App, Company, RunTemplate, Job, User, Topic, Credential, CredentialType, EventSource,
         EventRule,
@@ -66,8 +66,8 @@ def names_of(
 ) -> dict[str, str]:
     """Return the names (of users: the logins) of records, by their ids as text.
 
-    Of applications, event sources and run templates only those of these companies and those that
-    are shared; None: all.
+    Of applications, event sources and run templates only those of these companies and shared ones;
+    None: all.
     """
     column = getattr(kind, "login" if kind is User else "name")
     key = kind.id  # type: ignore[attr-defined]

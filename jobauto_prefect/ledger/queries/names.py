@@ -1,4 +1,4 @@
-"""Records by what people call them; whose records these are is for the caller to judge."""
+"""Records by their names for people; the caller checks permissions."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -35,12 +35,12 @@ Found = Sequence[Any]
 
 
 def company_with_slug(session: Session, slug: str) -> Company | None:
-    """Return the company of that slug; None: there is none."""
+    """Return the company with that slug; None if there is none."""
     return session.scalar(select(Company).where(Company.slug == slug, Company.retired_at.is_(None)))
 
 
 def template_named(session: Session, company: str, name: str) -> RunTemplate | None:
-    """Return the run template `company/name`, by the company's slug; None: there is none."""
+    """Return the run template `company/name`, by the company's slug; None if there is none."""
     return session.scalar(
         select(RunTemplate)
         .join(Company)
@@ -49,7 +49,7 @@ def template_named(session: Session, company: str, name: str) -> RunTemplate | N
 
 
 def find_company(session: Session, word: str) -> Company | None:
-    """Return the company of that slug, or of the code the published dialect shows; None: none."""
+    """Return the company with that slug or published-dialect code; None if there is none."""
     by_slug = company_with_slug(session, word)
     for company_id in parse_company_ids(word) if by_slug is None else ():
         company = session.get(Company, company_id)
@@ -86,7 +86,7 @@ def _types(session: Session, word: str) -> Found:
 
 
 def _of_company(look: Callable[[Session, str], Found]) -> Callable[[Session, str], Found]:
-    """Return a look that knows `company/name` too, for kinds that may belong to a company."""
+    """Return a lookup that also accepts `company/name`, for kinds that may belong to a company."""
 
     def looked(session: Session, word: str) -> Found:
         slug, slash, name = word.partition("/")
@@ -109,4 +109,4 @@ LOOKS: Mapping[type[Base], Callable[[Session, str], Found]] = {
     Topic: _of_company(topics_named),
     User: lambda session, word: _one(user_named(session, word)),
 }
-"""Those that a name may mean, by id; other kinds of records have ids only."""
+"""Lookups of all records that a name may mean, by id; other kinds have no names."""

@@ -71,7 +71,7 @@ def template_with_context(session: Session, template_id: int) -> RunTemplate:
     """Return a run template with application and company, in one query.
 
     Raises:
-        NotFound: there is none.
+        NotFound: it does not exist.
     """
     query = (
         select(RunTemplate)
@@ -93,7 +93,7 @@ def _is_id(number: int) -> bool:
 
 
 def templates_alone(session: Session, ids: Collection[int]) -> Sequence[RunTemplate]:
-    """Return run templates without what they refer to, also deleted ones."""
+    """Return run templates, deleted ones too, without the records they refer to."""
     return session.scalars(_alone(ids)).all()
 
 
@@ -103,9 +103,9 @@ def _alone(ids: Collection[int]) -> Select[tuple[RunTemplate]]:
 
 
 def lock_templates(session: WritingSession, ids: Collection[int]) -> Sequence[RunTemplate]:
-    """Lock run templates, and return them as `templates_alone` does.
+    """Lock run templates, and return them like `templates_alone`.
 
-    Jobs can be inserted meanwhile: the locks are none of the key.
+    Jobs can be inserted meanwhile: the locks are `key_share`.
     """
     query = _alone(ids).order_by(RunTemplate.id)
     return session.scalars(query.with_for_update(key_share=True, of=RunTemplate)).all()
@@ -140,7 +140,10 @@ def templates_with_context(
 
 
 def pools_of_templates(session: Session, companies: Collection[int] | None) -> set[str | None]:
-    """Return the pools active run templates name, None: some name none. `companies` None: all."""
+    """Return the pools that active run templates name; None: of those that name none.
+
+    `companies` None: of all.
+    """
     query = select(RunTemplate.pool).where(
         RunTemplate.retired_at.is_(None), RunTemplate.active.is_(True)
     )
@@ -150,7 +153,7 @@ def pools_of_templates(session: Session, companies: Collection[int] | None) -> s
 
 
 def executors_used(session: Session, pool: str, default_pool: str) -> set[str]:
-    """Return the executors of the active run templates of a work pool."""
+    """Return the executors that active run templates of a work pool use."""
     named = or_(RunTemplate.pool == pool, RunTemplate.pool.is_(None) & (default_pool == pool))
     query = select(RunTemplate.executor).where(
         RunTemplate.retired_at.is_(None), RunTemplate.active.is_(True), named
@@ -159,7 +162,7 @@ def executors_used(session: Session, pool: str, default_pool: str) -> set[str]:
 
 
 def deployments_of_ours(session: Session, deployment_ids: Collection[UUID]) -> set[UUID]:
-    """Return those of these deployments that are run templates', retired ones included."""
+    """Return those of these deployments that belong to run templates, retired ones included."""
     column = RunTemplate.deployment_id
     return {
         deployment_id
@@ -170,7 +173,7 @@ def deployments_of_ours(session: Session, deployment_ids: Collection[UUID]) -> s
 
 @dataclass(slots=True)
 class TemplateWork:
-    """How many jobs of a run template ended well and badly, and when the last of them was due."""
+    """How many jobs of a run template succeeded and failed, and when the last one was due."""
 
     succeeded: int = 0
     failed: int = 0
@@ -178,7 +181,7 @@ class TemplateWork:
 
 
 def work_of_templates(session: Session, ids: Collection[int]) -> dict[int, TemplateWork]:
-    """Return what came of these run templates, in one query that an index answers."""
+    """Return the results of these run templates, in one query that uses an index."""
     rows = session.execute(
         select(Job.runtemplate_id, Job.state, func.count(), func.max(Job.schedule))
         .where(Job.runtemplate_id.in_(ids), Job.retired_at.is_(None))

@@ -1,6 +1,6 @@
-"""Topics, and the companies, applications and run templates that bear them.
+"""Topics, and the companies, applications and run templates that bear them, by name.
 
-Records keep the names. A name means the company's own topic first, then the shared one.
+A name means the company's own topic first, then the shared one.
 """
 
 from collections.abc import Sequence
@@ -17,24 +17,24 @@ from jobauto_prefect.ledger.records import App, Company, RunTemplate, Topic
 Bearer = App | Company | RunTemplate
 
 NONE = "[]"
-"""How databases keep that a record has none."""
+"""How databases store a record without any."""
 
 
 def topics_of(template: RunTemplate) -> tuple[str, ...]:
-    """Return its own topics, its application's and its company's, by name, without doubles."""
+    """Return a template's own topics, its application's and its company's, by name, once each."""
     bearers: tuple[Bearer, ...] = (template, template.app, template.company)
     return tuple(dict.fromkeys(name for bearer in bearers for name in sorted(bearer.topics)))
 
 
 def company_bearing(record: Bearer) -> int | None:
-    """Return the company whose topics a record may bear beside the shared; None: only those."""
+    """Return the company whose topics a record may bear besides shared ones, if any."""
     if isinstance(record, RunTemplate):
-        return record.company.id  # it may have got another one just now
+        return record.company.id  # it may have been changed in this session
     return company_of(record)
 
 
 def resolve_topic(session: Session, name: str, company_id: int | None) -> Topic | None:
-    """Return the topic that a name means in a company; None: there is none."""
+    """Return the topic that a name means in a company; None if there is none."""
     companies = () if company_id is None else (company_id,)
     query = select(Topic).where(
         Topic.name == name, Topic.retired_at.is_(None), usable(Topic, companies)
@@ -43,7 +43,7 @@ def resolve_topic(session: Session, name: str, company_id: int | None) -> Topic 
 
 
 def bearers_of(session: Session, topic: Topic) -> list[Bearer]:
-    """Return the records that bear a topic; companies with their own of that name bear that."""
+    """Return the records that bear a topic; a company's own topic of that name takes precedence."""
     return [
         record
         for kind in (Company, App, RunTemplate)
@@ -67,7 +67,7 @@ def rename_in(session: WritingSession, bearers: list[Bearer], before: str, after
 
 
 def enqueue_bearer(session: WritingSession, record: Bearer) -> None:
-    """Enqueue what tells Prefect of the topics of a record."""
+    """Enqueue the messages that apply a record's topics in Prefect."""
     for template in templates_under(session, record):
         enqueue(session, OutboxKind.APPLY_TEMPLATE, template.id)
     if isinstance(record, App):  # its flow has them, too
@@ -75,6 +75,6 @@ def enqueue_bearer(session: WritingSession, record: Bearer) -> None:
 
 
 def topics_named(session: Session, name: str) -> Sequence[Topic]:
-    """Return the topics of that name, whoever owns them, by id."""
+    """Return the topics with that name, whoever owns them, by id."""
     query = select(Topic).where(Topic.name == name, Topic.retired_at.is_(None))
     return session.scalars(query.order_by(Topic.id)).all()

@@ -9,18 +9,18 @@ from jobauto_prefect.ledger.records import Token, User, UserRole
 
 
 def user_named(session: Session, login: str) -> User | None:
-    """Return the user with that login; None: there is none."""
+    """Return the user with that login; None if there is none."""
     return session.scalar(select(User).where(User.login == login, User.retired_at.is_(None)))
 
 
 def enabled_logins(session: Session) -> Sequence[str]:
-    """Return the logins of all who may sign in, in order."""
+    """Return the logins of all who may sign in, sorted."""
     query = select(User.login).where(User.enabled.is_(True), User.retired_at.is_(None))
     return session.scalars(query.order_by(User.login)).all()
 
 
 def enabled_users_with_role(session: Session, role: str) -> int:
-    """Return how many enabled users have a role."""
+    """Return the number of enabled users with a role."""
     query = (
         select(func.count(User.id))
         .join(UserRole, UserRole.user_id == User.id)

@@ -1,4 +1,4 @@
-"""What is remembered: one class per record kind."""
+"""Records: one class per kind."""
 
 from jobauto_prefect.ledger.base import Base
 from jobauto_prefect.ledger.records.applications import App, AppVersion, Company, RunTemplate

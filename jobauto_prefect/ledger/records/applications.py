@@ -31,10 +31,10 @@ from jobauto_prefect.ledger.records.credentials import TemplateCredential
 
 
 class App(Audited, Labelled, Retirable, Base):
-    """An application; `source` is the definition as it came in, `document` what it says.
+    """An application; `source` is the imported text, `document` its content.
 
-    `company_id` is the company it belongs to; None: it is shared. `topics` are names.
-    `approved` is what an administrator last wrote of it (`jobs/claims/approval.py`).
+    `company_id` is the company it belongs to; None: it is shared. `topics` are names. `approved` is
+    what an administrator last saved of it (`jobs/claims/approval.py`).
     """
 
     __tablename__ = "app"
@@ -58,7 +58,7 @@ class App(Audited, Labelled, Retirable, Base):
 
     @property
     def definition(self) -> Definition:
-        """What the document says."""
+        """The definition in the document."""
         return parse_text(json.dumps(self.document))
 
 
@@ -78,9 +78,8 @@ class AppVersion(Base):
 class Company(Audited, Labelled, Retirable, Base):
     """A company; `env` are its plain values, `secrets` its encrypted ones.
 
-    `retention` are the bounds of what is kept that it sets itself, by their names.
-    `notices` says who is told of what, by channel (`mail`, `slack`), `notice_secrets` are their
-    encrypted addresses.
+    `retention` are the company's own retention limits, by name. `notices` says who is notified of
+    what, by channel (`mail`, `slack`), `notice_secrets` are their encrypted addresses.
     """
 
     __tablename__ = "company"
@@ -112,22 +111,22 @@ class RunTemplate(Audited, Labelled, Retirable, Base):
     """How one company runs one application.
 
     `interv` is the interval code (docs/scheduling.md), `delay` and `retry_min_gap` are in seconds.
-    `queue` is the work queue of its pool, None: the default one; `queue_priority` is what that is
-    given, the lowest comes first, None: as it is.
+    `queue` is the work queue of its pool, None: the default one; `queue_priority` is set for that
+    queue, the lowest comes first, None: unchanged.
     `executors` are those that a job may name instead of `executor`.
-    Without `max_attempts` what is worth another attempt has three.
-    `applied_parameters` and `applied_paused` are what the Prefect deployment was last told.
-    `blocks` are Prefect blocks of other people: `block` (type slug/name) and `env`, which maps
-    variables to its fields.
-    `approved` is what an administrator last wrote of it (`jobs/claims/approval.py`).
-    `retention` are the bounds of what is kept that it sets itself, by their names.
-    `notices` says who is told of what, by channel (`mail`, `slack`), `notice_secrets` are their
+    Without `max_attempts`, ends worth a retry have three attempts.
+    `applied_parameters` and `applied_paused` are what the Prefect deployment was last given.
+    `blocks` are foreign Prefect blocks: `block` (type slug/name) and `env`, which maps variables to
+    its fields.
+    `approved` is what an administrator last saved of it (`jobs/claims/approval.py`).
+    `retention` are the template's own retention limits, by name.
+    `notices` says who is notified of what, by channel (`mail`, `slack`), `notice_secrets` are their
     encrypted addresses.
     `success` and `fail` are the actions that follow the end of a job: name -> configuration;
     `action_secrets` are the keys of their webhooks' signatures, by these two names, and
-    `action_writers` the users who wrote them, as `EventRule.written_by`.
-    The window scheduler goes by `kept_schedule` (cron, zone and delay in one text): `next_window`
-    is the start of the first window it has not opened, due at `next_schedule`.
+    `action_writers` the users who saved them, like `EventRule.written_by`.
+    The window scheduler uses `kept_schedule` (cron, zone and delay in one text): `next_window` is
+    the start of the first window it has not opened, due at `next_schedule`.
     """
 
     __tablename__ = "runtemplate"

@@ -12,7 +12,7 @@ from jobauto_prefect.ledger.base import Base, BigId, ordered_by
 class AuditEntry(Base):
     """Who changed what; `changes` maps a field to `[before, after]`.
 
-    Written by the session (`ledger.audit.trail`), never changed or deleted: triggers see to it.
+    Written by the session (`ledger.audit.trail`), never changed or deleted: triggers ensure that.
     """
 
     __tablename__ = "audit_entry"
@@ -41,7 +41,7 @@ class AuditEntry(Base):
 
 
 class AuditTally(Base):
-    """How many entries there are about a kind of record: the sum of `number`, as of `JobTally`."""
+    """The number of entries about a kind of record: the sum of `number`, like `JobTally`."""
 
     __tablename__ = "audit_tally"
 
@@ -51,12 +51,12 @@ class AuditTally(Base):
 
 
 class AuditSeal(Base):
-    """A block of audit entries: `hmac` is over all of them, this row, and the seal before.
+    """A block of audit entries: `hmac` covers all of them, this row, and the previous seal.
 
-    `id` counts from 1. A block begins where the one before ended; `gaps` are the first and the
-    last of ids in it that no entry has, because their transaction was rolled back. `previous` is
-    the `hmac` of the seal before, empty for the first. Never changed or deleted: triggers see to
-    it.
+    `id` counts from 1. A block begins where the previous one ended; `gaps` are ranges (first and
+    last) of ids in it without an entry, because their transaction was rolled back. `previous` is
+    the `hmac` of the previous seal, empty for the first. Never changed or deleted: triggers ensure
+    that.
     """
 
     __tablename__ = "audit_seal"
@@ -71,11 +71,11 @@ class AuditSeal(Base):
 
 
 class AuditArchive(Base):
-    """A month of the trail that left it: seals with their entries, in one file.
+    """A month that has left the trail: seals with their entries, in one file.
 
     `id` counts from 1. `digest` is the SHA-256 of the file's lines, `seal` the HMAC of its last
-    seal, `hmac` is over this row. Never changed or deleted: triggers see to it, and that nothing
-    leaves the trail but what an archive has.
+    seal, `hmac` covers this row. Never changed or deleted: triggers ensure that, and that only
+    archived entries leave the trail.
     """
 
     __tablename__ = "audit_archive"

@@ -17,10 +17,10 @@ from jobauto_prefect.ledger.base import (
 
 
 class Calendar(Audited, Labelled, Retirable, Base):
-    """Days, times of days and periods in which windows' jobs do not start.
+    """Days, times of day and periods in which windows' jobs do not start.
 
-    They are on the wall clock of `timezone`, None: of each run template. `country` (ISO 3166-1)
-    and `subdivision` add public holidays. Companies and run templates name calendars.
+    They are in the zone `timezone`, None: that of each run template. `country` (ISO 3166-1) and
+    `subdivision` add public holidays. Companies and run templates name calendars.
     """
 
     __tablename__ = "calendar"
@@ -42,8 +42,8 @@ class Calendar(Audited, Labelled, Retirable, Base):
 class Freeze(Audited, Base):
     """A freeze for maintenance, `[since, ended_at or until)`.
 
-    `until` is when it ends by itself, None: never. `ended_at` is when somebody ended it, or what
-    `until` said when that was first noticed; there is one row at most that has none.
+    `until` is when it ends by itself, None: never. `ended_at` is when somebody ended it, or the
+    `until` that was found to have passed; at most one row has none.
     """
 
     __tablename__ = "freeze"

@@ -23,13 +23,13 @@ if TYPE_CHECKING:
 
 
 class CredentialType(Audited, Labelled, Retirable, Base):
-    """A kind of credential; `fields` say keyword, type, name, required and such.
+    """A kind of credential; `fields` have keyword, type, name, required and so on.
 
-    `translations` are the texts that came in several languages: field -> language -> text.
-    `availability` says how to find out whether what its credentials open is there; None: it
-    always is. `source` is the kind of what holds further values; None: there are none. `stock`: it
-    came with the first start, and nobody has written it since. `company_id` is the company it
-    belongs to; None: it is shared.
+    `translations` are texts in several languages: field -> language -> text. `availability` says
+    how to check that the target of its credentials is available; None: it always is. `source` is
+    the kind of store that holds further values; None: there are none. `stock`: it was created at
+    the first start, and nobody has saved it since. `company_id` is the company it belongs to; None:
+    it is shared.
     """
 
     __tablename__ = "credential_type"
@@ -64,7 +64,7 @@ class CredentialType(Audited, Labelled, Retirable, Base):
 class Credential(Audited, Labelled, Retirable, Base):
     """Values of a credential type, of one company; `secrets` are the encrypted ones.
 
-    `max_jobs` is how many jobs may use it at a time, None: as many as like.
+    `max_jobs` is how many jobs may use it at a time, None: any number.
     """
 
     __tablename__ = "credential"
@@ -87,8 +87,9 @@ class Credential(Audited, Labelled, Retirable, Base):
 
 
 class TemplateCredential(Audited, Base):
-    """A credential whose values the jobs of a run template get; of two that have one name, the
-    value of the later `position` counts.
+    """A credential whose values the jobs of a run template get.
+
+    Of two values with the same name, that of the later `position` counts.
     """
 
     __tablename__ = "runtemplate_credential"
@@ -104,7 +105,7 @@ class TemplateCredential(Audited, Base):
 
     @property
     def company_id(self) -> int:
-        """The company whose credential it is."""
+        """The company that owns the credential."""
         return self.credential.company_id
 
 

@@ -36,10 +36,10 @@ from jobauto_prefect.ledger.records.applications import RunTemplate
 class EventSource(Audited, Labelled, Retirable, Base):
     """An adapter database whose changes are events; `poll_interval` is in seconds.
 
-    `db_password` is encrypted. None for `company_id`: the source belongs to no one company.
-    `consume`: changes that are stored here are deleted there, or kept. Changes up to `start_after`
-    are never read; `last_processed_id` is the highest that was. `poll_error` is why the last look
-    at it failed.
+    `db_password` is encrypted. None for `company_id`: the source belongs to no single company.
+    `consume`: changes stored here are deleted there, otherwise kept. Changes up to `start_after`
+    are never read; `last_processed_id` is the highest that was. `poll_error` is why the last poll
+    failed.
     """
 
     __tablename__ = "event_source"
@@ -73,10 +73,10 @@ class EventSource(Audited, Labelled, Retirable, Base):
 class EventRule(Audited, Labelled, Retirable, Base):
     """What an event starts: a change of a source, or the end of another run template.
 
-    `env_mapping` is JSON text: environment key -> selector. Empty `evidence`: any. Of ends, `on`
+    `env_mapping` is JSON text: environment key -> selector. Empty `evidence`: any. For ends, `on`
     says which count. `fan_out`: a job for each element of a list. `automation_id` is Prefect's.
-    `written_by` is the user whose word it rests on that it tells of another company's events
-    (`ledger/access/vouchers.py`); None: the operator, or before that was kept.
+    `written_by` is the user who vouches for its use of another company's events
+    (`ledger/access/vouchers.py`); None: the operator, or a rule older than this column.
     """
 
     __tablename__ = "event_rule"
@@ -108,7 +108,7 @@ class EventRule(Audited, Labelled, Retirable, Base):
 
     @property
     def source_company_id(self) -> int | None:
-        """The company whose events it tells of; None: it is nobody's source."""
+        """The company whose events it uses; None: its source has no company."""
         source = self.runtemplate_source or self.event_source
         return source.company_id if source else None
 
@@ -116,10 +116,11 @@ class EventRule(Audited, Labelled, Retirable, Base):
 class Delivery(Base):
     """The start of one rule by one event: there is one such row, so a rule starts once.
 
-    Of a rule that fans out there is one for each `element` of the list, from 0; the others come
-    when the first is claimed.
-    While it is owed, `due_at` is when this service starts the job itself (None: once Prefect has
-    heard of the event), and `flow_run_id` the waiting run that Prefect's automation has made.
+    A rule that fans out has one for each `element` of the list, from 0; the others are created when
+    the first is claimed.
+
+    While it is owed, `due_at` is when this service starts the job itself (None: after Prefect has
+    got the event), and `flow_run_id` the waiting run that Prefect's automation has created.
     """
 
     __tablename__ = "delivery"
@@ -157,10 +158,10 @@ class Delivery(Base):
 class PendingAction(Base):
     """One action after an event: there is one for each kind and target, so it is done once.
 
-    `config` is what the run template said when the job ended, `secret` the encrypted key of a
-    webhook's signature. `target` is a webhook's address, else empty. While it is owed, `due_at` is
-    when it is to be done, or tried again, and until `taken_until` it is in somebody's hands.
-    `job_id` is the job it started, `error` why it failed, or failed last.
+    `config` is the run template's at the end of the job, `secret` the encrypted key of a webhook's
+    signature. `target` is a webhook's address, else empty. While it is owed, `due_at` is when it is
+    done or retried, and it is claimed until `taken_until`. `job_id` is the job it started, `error`
+    why it failed, or last failed.
     """
 
     __tablename__ = "pending_action"
@@ -207,11 +208,11 @@ def _owing(event_id: Any, state: str) -> ColumnElement[bool]:
 class Event(Base):
     """Something that happened: a change of a source, or the end of a run template's job.
 
-    `data` is all that is known of it, as JSON; a change is told from others by `inversion` and
-    the `digest` of its row. `depth` counts the ends that led here. `emitted_at` is when Prefect
-    heard of it, `emission_error` why it will not. `error` is why a change can't be kept as it is,
-    so that it starts nothing. `state` sums up what it owes: dead where that is so, or a delivery or
-    an action is dead, owed where one is owed, else done. `traceparent` is where its trace goes on.
+    `data` is everything known about it, as JSON; `inversion` and the `digest` of its row identify a
+    change. `depth` counts the ends that led here. `emitted_at` is when Prefect got it,
+    `emission_error` why it never will. `error` is why a change can't be stored unchanged, so that
+    it starts nothing. `state` sums up what it owes: dead after an error, or if a delivery or an
+    action is dead; owed if one is owed; else done. `traceparent` continues its trace.
     """
 
     __tablename__ = "event"
@@ -235,7 +236,7 @@ class Event(Base):
             sqlite_where=text("error IS NOT NULL"),
             postgresql_where=text("error IS NOT NULL"),
         ),
-        # Those that Prefect has not heard of are few and looked for all the time.
+        # Unsent events are few and polled all the time.
         Index(
             "ix_event_silent",
             "id",

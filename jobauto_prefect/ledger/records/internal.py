@@ -1,4 +1,4 @@
-"""Records the service keeps for itself: outbox, notices, locks, workers; none is an entity."""
+"""Internal records of the service: outbox, notices, locks, workers; none is an entity."""
 
 from datetime import date, datetime
 from typing import Any
@@ -14,8 +14,8 @@ class OutboxMessage(Base):
     """A message of the outbox: a change to make in Prefect, committed with its record.
 
     `kind` is a name in `engine/message_handlers.py`, `subject_id` the id of the record. A message
-    that is being handled is claimed until `taken_until`; a completed one is deleted. Those of the
-    lowest `priority` number come first, the oldest of them before the others.
+    is claimed until `taken_until`; a completed one is deleted. Lower `priority` numbers come first,
+    older messages before newer ones.
     """
 
     __tablename__ = "outbox_message"
@@ -34,9 +34,9 @@ class OutboxMessage(Base):
 
 
 class UnconfirmedEnd(Base):
-    """A job that is over and of which it is not known yet whether Prefect shows that.
+    """A job that has ended, not yet confirmed to be shown so in Prefect.
 
-    It is looked at from `not_before` on; `looks` counts those that did not confirm it.
+    It is checked from `not_before` on; `looks` counts the checks that did not confirm it.
     """
 
     __tablename__ = "unconfirmed_end"
@@ -57,7 +57,7 @@ class NamedLock(Base):
 
 
 class WorkerRecord(Base):
-    """A worker as it last said hello; `instance` differs for each start.
+    """A worker as it last registered; `instance` differs for each start.
 
     `run_as` are the users of its native jobs, by the id of the company; `""` is for the others.
     `renewal` is the number of this instance's last renewal. `hindrances` are what keeps it from
@@ -83,7 +83,7 @@ class WorkerRecord(Base):
 
 
 class InstallationValue(Base):
-    """A value this installation keeps about itself, by name."""
+    """A named value that this installation stores about itself."""
 
     __tablename__ = "installation_value"
 
@@ -92,10 +92,10 @@ class InstallationValue(Base):
 
 
 class IdempotencyRecord(Base):
-    """The response to a POST with an Idempotency-Key, given again for a day.
+    """The response to a POST with an Idempotency-Key, repeated for a day.
 
-    `actor` and `route` are whose and where; `digest` is of the body it was the answer to.
-    `status` is None while the first request is being worked on.
+    `actor` and `route` are of the request; `digest` is that of its body. `status` is None while the
+    first request is being processed.
     """
 
     __tablename__ = "idempotency_record"
@@ -111,9 +111,9 @@ class IdempotencyRecord(Base):
 
 
 class SignInFailure(Base):
-    """A password that was wrong; `account` is a digest of the login that was given.
+    """A wrong password; `account` is a digest of the given login.
 
-    `guess` is a keyed hash of account and password: who tries the same again is known by it.
+    `guess` is a keyed hash of account and password, by which a repeated guess is recognized.
     """
 
     __tablename__ = "sign_in_failure"
@@ -126,7 +126,7 @@ class SignInFailure(Base):
 
 
 class SignInSuccess(Base):
-    """The last day (UTC) on which a password was right, for an account from a network."""
+    """The last day (UTC) of a correct password, for an account from a network."""
 
     __tablename__ = "sign_in_success"
 
@@ -136,12 +136,12 @@ class SignInSuccess(Base):
 
 
 class Notice(Base):
-    """One thing that one recipient is told, alone or with others in a message.
+    """One notice for one recipient, sent alone or with others in a message.
 
-    `target` is a mail address, or what a Slack address is known by; that one is `secret`,
+    `target` is a mail address, or the identifier of a Slack address, which itself is in `secret`,
     encrypted. `data` is what was known when it was written. While it is owed, `due_at` is when it
-    is to be sent, or tried again; `batch` is the message it is in until `taken_until`, in
-    somebody's hands, and the one it was sent in. `attempts` counts those in vain.
+    is sent or retried; `batch` is the message it was sent in, or the one that has it claimed until
+    `taken_until`. `attempts` counts failed ones.
     """
 
     __tablename__ = "notice"

@@ -36,7 +36,7 @@ class Task(Audited, Base):
 
     `attempts` counts those that began. `reason` is the rule that ended it, `message` says more.
     `catch_up` marks a window that passed unattended and waits for its turn; its deadline counts
-    from when that comes. `excuse` is why somebody says that its end is all right.
+    from then on. `excuse` is somebody's reason to accept its end.
     """
 
     __tablename__ = "task"
@@ -82,13 +82,12 @@ class Job(Audited, Retirable, Base):
     """One attempt.
 
     `env` and `command` are for people: secrets are masked in them. `overrides` are the values
-    this job was asked to run with, `override_secrets` the encrypted ones among them. `policy`
-    are the exit codes of the definition and the template's rules as they were at the claim.
-    `retry_of` is the first attempt of a job without a task. `pid` is of its leading process.
-    `input_files`: environment key -> id of the artifact whose copy it names. `worker_losses`
-    counts its predecessors of the same attempt number, which no worker was able to start.
-    `warnings` are errors of what it was handed on and of what it produced. `traceparent` is where
-    its trace goes on (W3C Trace Context).
+    requested for this job, `override_secrets` the encrypted ones among them. `policy` has the exit
+    codes of the definition and the template's rules as of the claim. `retry_of` is the first
+    attempt of a job without a task. `pid` is of its leading process. `input_files`: environment key
+    -> id of the artifact whose copy it names. `worker_losses` counts its predecessors with the same
+    attempt number, which no worker was able to start. `warnings` are faults in what it received and
+    produced. `traceparent` continues its trace (W3C Trace Context).
     """
 
     __tablename__ = "job"
@@ -117,7 +116,7 @@ class Job(Audited, Retirable, Base):
             "pid",
             "created_at",
         ),
-        # Counting the jobs there are must not read them, nor must counting those of a template.
+        # Counting all jobs, or those of a template, must not read them.
         Index(
             "ix_job_runtemplate_states",
             "runtemplate_id",
@@ -132,7 +131,7 @@ class Job(Audited, Retirable, Base):
             sqlite_where=text("retired_at IS NULL"),
             postgresql_where=text("retired_at IS NULL"),
         ),
-        # What waits is read in the order in which it is due.
+        # Waiting jobs are read in the order in which they are due.
         Index(
             "ix_job_state_schedule",
             "state",
@@ -141,13 +140,13 @@ class Job(Audited, Retirable, Base):
             sqlite_where=text("retired_at IS NULL"),
             postgresql_where=text("retired_at IS NULL"),
         ),
-        # Days are counted by how their jobs ended, without reading the jobs.
+        # Ends are counted by day and state without reading the jobs.
         Index(
             "ix_job_ended",
             "state",
             "end",
             "company_id",
-            "retired_at",  # SQLite would look it up in the job
+            "retired_at",  # otherwise SQLite would read the job for it
             sqlite_where=text("retired_at IS NULL"),
             postgresql_where=text("retired_at IS NULL"),
         ),
@@ -160,7 +159,7 @@ class Job(Audited, Retirable, Base):
             sqlite_where=text("retired_at IS NULL"),
             postgresql_where=text("retired_at IS NULL"),
         ),
-        # One flow run, one process; one task, one live attempt: the database says so (P3).
+        # One flow run, one process; one task, one live attempt: the database enforces it.
         Index(
             "uq_job_live_flow_run",
             "flow_run_id",
@@ -222,7 +221,7 @@ class Job(Audited, Retirable, Base):
 
     @hybrid_property
     def begun_or_due(self) -> datetime:
-        """When it began; of a job that has not begun, when it is due."""
+        """When it began; when it is due, if it has not begun."""
         return self.begin or self.schedule
 
     @begun_or_due.inplace.expression
@@ -232,10 +231,10 @@ class Job(Audited, Retirable, Base):
 
 
 class JobTally(Base):
-    """How many jobs that are not retired there are of a company in a state: the sum of `number`.
+    """The number of a company's unretired jobs in a state: the sum of `number`.
 
-    Triggers add a row for each change, and change none: so nobody waits for another. Services put
-    many rows together (`ledger/tallies.py`).
+    Triggers insert a row for each change and update none, so that nobody waits for others. Services
+    merge the rows (`ledger/tallies.py`).
     """
 
     __tablename__ = "job_tally"
@@ -247,12 +246,12 @@ class JobTally(Base):
 
 
 class Lease(Base):
-    """The sign of life of a job; there is one exactly while its report counts.
+    """The sign of life of a job; it exists exactly while the job's report counts.
 
-    At `ends_by` its timeout has ended it in any case. None: it is lost and its process is gone;
-    until another attempt is granted, or its task has ended, a report of it still counts.
-    `instance` is the start of the worker it was granted to, None: before such were kept;
-    `granted_renewal` is the number of that instance's last renewal at the grant.
+    At `ends_by` its timeout has certainly ended it. None: it is lost and its process is gone; until
+    another attempt is granted, or its task has ended, a report of it still counts. `instance` is
+    the start of the worker that got it, None: from before this column; `granted_renewal` is the
+    number of that instance's last renewal at the grant.
     """
 
     __tablename__ = "lease"
@@ -270,8 +269,8 @@ class Lease(Base):
 class OutputLine(Base):
     """One line of a job's output; `seq` counts from 1 over all its streams.
 
-    `raw` are the bytes that were written, secrets masked; None where they are the text and a
-    newline, none where the text tells how much is missing.
+    `raw` are the written bytes, secrets masked; None if they are the text and a newline, empty if
+    the text says how much is missing.
     """
 
     __tablename__ = "job_output_line"
@@ -289,12 +288,12 @@ class OutputLine(Base):
 
     @property
     def is_gap(self) -> bool:
-        """Whether it tells how much of its stream is missing."""
+        """Whether it says how much of its stream is missing."""
         return self.raw == b""
 
 
 class Artifact(Base):
-    """A file a job left; `path` is relative to the job's directory."""
+    """A file of a job; `path` is relative to the job's directory."""
 
     __tablename__ = "artifact"
     __table_args__ = (UniqueConstraint("job_id", "path"),)

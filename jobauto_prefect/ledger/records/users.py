@@ -57,7 +57,7 @@ class UserRole(Audited, Base):
 
 
 class CompanyUser(Audited, Base):
-    """A user's membership of a company, with the role it has there."""
+    """A user's membership in a company, with the role there."""
 
     __tablename__ = "company_user"
     __table_args__ = (UniqueConstraint("company_id", "user_id"),)
@@ -71,7 +71,7 @@ class CompanyUser(Audited, Base):
 
 
 class Token(Audited, Base):
-    """A bearer token of a user, or of a worker for `pools`; only its hash is kept."""
+    """A bearer token of a user, or of a worker for `pools`; only its hash is stored."""
 
     __tablename__ = "token"
     entity_name: ClassVar[str] = "Token"
