@@ -27,7 +27,7 @@ def stored_response(
         digest = hashlib.sha256("\0".join((actor, route, key)).encode()).digest()
         number = int.from_bytes(digest[:8], signed=True)
         if not session.scalar(select(func.pg_try_advisory_xact_lock(number))):
-            raise InProgress("the first request with this Idempotency-Key is being worked on")
+            raise InProgress("the first request with this Idempotency-Key is still being processed")
     kept = session.get(IdempotencyRecord, (actor, route, key))
     if kept is None or kept.created_at > session.clock() - KEPT:
         return kept

@@ -94,7 +94,7 @@ def acquire_apply_lock(session: WritingSession, patience_seconds: float) -> None
     until = time.monotonic() + patience_seconds
     while not session.scalar(select(func.pg_try_advisory_xact_lock(APPLY_LOCK))):
         if time.monotonic() > until:
-            raise Contended("other files are being applied for a long time; try again later")
+            raise Contended("another command is applying files; try again later")
         time.sleep(LOOK_AGAIN_SECONDS)
 
 

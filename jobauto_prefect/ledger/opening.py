@@ -34,7 +34,7 @@ def open_ledger(
     require_whole(settings.home)
     if not settings.key_path.exists() and version_of(settings) is None:
         raise NotReady(
-            f"there is no installation in {settings.home}; make one: jobauto up; or say where it"
+            f"there is no installation in {settings.home}; create one: jobauto up; or say where it"
             " is: JOBAUTO_HOME"
         )
     box = load_key(settings.key_path)

@@ -64,7 +64,7 @@ class SecretBox:
         shared = set(ring.keys) & set(self._ring.keys)
         if shared or (self.confirm is not None and self.confirm(ring.fingerprints[0])):
             return ring
-        raise KeyMissing(f"{self.path} is not this ledger's key any more; restore that file")
+        raise KeyMissing(f"{self.path} no longer holds this ledger's key; restore that file")
 
     @property
     def fingerprint(self) -> str:
@@ -192,7 +192,7 @@ def _read(path: Path) -> KeyRing:
     except OSError as error:
         raise KeyMissing(
             f"the key of the secret values can't be read ({path}: {error.strerror}); "
-            "bring back your copy of that file"
+            "restore your copy of that file"
         ) from None
     if mode:
         raise KeyMissing(f"others can read the key file {path}; run: chmod 600 {path}")
@@ -203,7 +203,7 @@ def _read(path: Path) -> KeyRing:
     except ValueError:
         keys = ()
     if not keys:
-        raise KeyMissing(f"{path} holds no key; restore the file it was") from None
+        raise KeyMissing(f"{path} holds no key; restore the original file") from None
     return KeyRing(keys, stamp)
 
 

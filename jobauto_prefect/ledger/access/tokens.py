@@ -50,7 +50,7 @@ def issue_user_token(
     session.flush()
     session.refresh(user, with_for_update=True)  # ending the user's tokens includes this one
     if not user.enabled:
-        raise Conflict(f"user {user.login} is disabled and gets no tokens; enable them first")
+        raise Conflict(f"user {user.login} is disabled and gets no tokens; enable the user first")
     return _issue(session, TOKEN_PREFIX, Token(kind=kind, user=user, expires_at=expires_at))
 
 

@@ -115,7 +115,7 @@ def _write(
         first, last, seal = first or block, block, record.hmac
         entries += len(rows)
     if first is None or last is None:
-        raise AuditDamaged(f"the seals of {month.name} are gone")
+        raise AuditDamaged(f"the seals of {month.name} are missing")
     return _WrittenArchive(month.name, first, last, seal, entries, file.digest)
 
 
@@ -154,7 +154,7 @@ def _whole_file(path: Path) -> Iterator[_Digesting]:
         os.fsync(raw.fileno())
     if path.exists() and digest_of(path) != file.digest:
         part.unlink()
-        raise Conflict(f"there is another file {path} already; name another directory")
+        raise Conflict(f"another file {path} exists already; name another directory")
     part.rename(path)
     folder = os.open(path.parent, os.O_RDONLY)
     try:

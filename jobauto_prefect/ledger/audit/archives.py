@@ -31,7 +31,7 @@ def end_of(session: Session, key: str | None) -> tuple[Mark, int, list[str]]:
         where = f"archive {archive.id} (of {archive.month})"
         wanted = "" if key is None else hmac_of(key, archive)
         if not hmac.compare_digest(wanted.encode(), archive.hmac.encode()):
-            damages.append(f"{where} is not one that this service made, or was changed")
+            damages.append(f"{where} was not made by this service, or was changed")
         if (archive.first_seal, archive.first_id) != (last.number + 1, last.last_id + 1):
             damages.append(f"{where} does not follow the archive before it")
         last = Mark(archive.last_seal, archive.last_id, archive.seal)
@@ -49,7 +49,7 @@ def archive_damages(session: Session, files: Iterable[Path]) -> Iterator[str]:
             yield f"{file} can't be read: {error}"
             continue
         if digest not in digests:
-            yield f"{file} is no archive of this trail, or was changed"
+            yield f"{file} is not an archive of this trail, or was changed"
 
 
 def left_over(session: Session, last: Mark) -> Iterator[str]:

@@ -106,7 +106,7 @@ def verify_newest(ledger: Ledger) -> Verification:
         try:
             seals = session.scalars(query).all()
         except UNREADABLE:
-            raise AuditDamaged("the newest seals can't be read any more") from None
+            raise AuditDamaged("the newest seals can no longer be read") from None
         before = [Mark(seal.id, seal.last_id, seal.hmac) for seal in seals[1:]]
         chain = _Chain(key, *before)
         for seal, entries in _with_entries(session, seals[:1]) if seals else ():
@@ -142,7 +142,7 @@ class _Chain:
         try:
             self.damages += self._content(seal, entries)
         except UNREADABLE:
-            self.damages.append(f"seal {seal.id} can't be read any more")
+            self.damages.append(f"seal {seal.id} can no longer be read")
         self.last = Mark(seal.id, seal.last_id, seal.hmac)
         self.seals += 1
         self.entries += len(entries or ())
@@ -156,7 +156,7 @@ class _Chain:
     def _content(self, seal: AuditSeal, entries: Sequence[Row[Any]] | None) -> Iterator[str]:
         where = f"entries {seal.first_id} to {seal.last_id} (seal {seal.id})"
         if entries is None:
-            yield f"{where}: one can't be read any more"
+            yield f"{where}: one can no longer be read"
             return
         ids = [entry.id for entry in entries]
         gaps = gaps_in(seal.first_id, seal.last_id, ids)
@@ -191,7 +191,7 @@ def _sealed(session: Session, after: int) -> Iterator[tuple[AuditSeal, Sequence[
         try:
             seals = session.scalars(query).all()
         except UNREADABLE:
-            raise AuditDamaged(f"the seals after seal {after} can't be read any more") from None
+            raise AuditDamaged(f"the seals after seal {after} can no longer be read") from None
         if not seals:
             return
         yield from _with_entries(session, seals)
@@ -230,7 +230,7 @@ def _end(session: Session, key: str | None, last: Mark) -> Iterator[str]:
         missing = _from_to("seal", last.number + 1, mark.number)
         yield f"{missing} missing: the end is cut off, which went up to entry {mark.last_id}"
     elif mark != last:
-        yield f"seal {last.number} is another than its mark says"
+        yield f"seal {last.number} differs from its mark"
 
 
 def _unlike(session: Session, logged: Iterable[Mark]) -> Iterator[str]:
@@ -247,4 +247,4 @@ def _unlike(session: Session, logged: Iterable[Mark]) -> Iterator[str]:
                     "or an older copy of the database was restored"
                 )
             elif kept[mark.number] != mark.hmac:
-                yield f"seal {mark.number} is another in the log than in the ledger"
+                yield f"seal {mark.number} differs between the log and the ledger"

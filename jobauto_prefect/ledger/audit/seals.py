@@ -220,7 +220,7 @@ class Sealer:
         seal = session.get(AuditSeal, self._seen.number)
         if seal is None or seal.hmac != self._seen.hmac:
             logger.error(
-                "%s: it is gone from the ledger, or another; run: jobauto audit verify",
+                "%s: it is missing in the ledger, or differs there; run: jobauto audit verify",
                 log_mark(self._seen),
             )
             self._seen = BEGINNING
@@ -264,7 +264,7 @@ def newest_mark(session: Session, key: str | None) -> Mark:
         return BEGINNING
     mark = parse_mark(value, key) if value is not None and key is not None else None
     if mark is None:
-        raise AuditDamaged("the key of the seals, or the mark of the newest, is gone or another")
+        raise AuditDamaged("the key of the seals, or the mark of the newest, is missing or forged")
     if last is not None and last > mark.number:
         raise AuditDamaged(f"the mark of the newest seal, {last}, was set back to {mark.number}")
     return mark

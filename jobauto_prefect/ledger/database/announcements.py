@@ -67,7 +67,7 @@ class Announcements:
                     pause = SHORTEST_PAUSE
                     await self._listen(connection)
             except (psycopg.Error, OSError, TimeoutError) as error:
-                logger.warning("the database's announcements do not come: %s", error)
+                logger.warning("no announcements from the database: %s", error)
             finally:
                 self._live(False)
             await asyncio.sleep(pause)

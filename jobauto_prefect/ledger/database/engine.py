@@ -49,13 +49,13 @@ def make_engine(url: str, limits: Limits | None = None) -> Engine:
         driver, _ = make_url(url).drivername, urlsplit(url).port  # ValueError above 65535
     except (ArgumentError, ValueError):  # the original message would contain the password
         raise NotReady(
-            "the address of the ledger's database can't be read; look at JOBAUTO_DATABASE_URL, or"
-            " at DB_CONNECTION, DB_HOST and DB_PORT, a number from 1 to 65535"
+            "the address of the ledger's database can't be read; check JOBAUTO_DATABASE_URL, or"
+            " DB_CONNECTION, DB_HOST and DB_PORT, a number from 1 to 65535"
         ) from None
     if driver not in DRIVERS.values():
         raise NotReady(
-            f"the ledger can't be in a database of {driver}; JOBAUTO_DATABASE_URL or DB_CONNECTION"
-            " must say sqlite or postgresql"
+            f"the ledger can't use a database of type {driver}; set JOBAUTO_DATABASE_URL or"
+            " DB_CONNECTION to sqlite or postgresql"
         )
     if not url.startswith("sqlite"):
         limits = limits or Limits()
@@ -121,7 +121,7 @@ def database_errors() -> Iterator[None]:
         if getattr(error.orig, "sqlstate", None) in CROSSED:
             raise Contended(
                 "somebody else changed the same records at the same time, and this change was"
-                " taken back; try again"
+                " rolled back; try again"
             ) from error
         raise LedgerUnavailable(_unavailable(error)) from error
     except IntegrityError as error:
@@ -133,7 +133,7 @@ def database_errors() -> Iterator[None]:
             raise LedgerUnavailable(_unavailable(error)) from error
         if getattr(error.orig, "sqlite_errorname", None) in NO_DATABASE:
             raise LedgerUnavailable(
-                f"the ledger's file can't be used ({error.orig}); look at JOBAUTO_DATABASE_URL"
+                f"the ledger's file can't be used ({error.orig}); check JOBAUTO_DATABASE_URL"
                 " or DB_DATABASE, or restore a backup"
             ) from error
         raise

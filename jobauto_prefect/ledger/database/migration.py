@@ -40,7 +40,7 @@ def upgrade(engine: Engine, revision: str | None = None) -> tuple[str | None, st
     target = newest() if revision is None else revision
     if not re.fullmatch("[0-9]{4}", target) or not [*(MIGRATIONS / "versions").glob(f"{target}_*")]:
         raise NotReady(
-            f"this version has no tables of revision {target!r}, but up to {newest()}; install the"
+            f"this version has tables up to revision {newest()}, not {target!r}; install the"
             " version of the backup and run this again"
         )
     from alembic import command

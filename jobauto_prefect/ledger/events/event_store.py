@@ -224,7 +224,7 @@ def _goes_round(session: Session, event: Event) -> bool:
 
 
 def _end_chain(session: WritingSession, event: Event) -> None:
-    error = f"the chain goes round, and is {event.depth} ends long; {LONGEST_CIRCLE} may be"
+    error = f"the chain is circular and {event.depth} jobs long; the limit is {LONGEST_CIRCLE}"
     for delivery in deliveries.deliveries_of_event(session, event.id):
         deliveries.mark_dead(delivery, error)
     pending_actions.mark_starts_dead(session, event, error)

@@ -144,7 +144,7 @@ def lock_worker(
     require_worker_pool(worker, pools)
     if worker is None or worker.instance != instance:
         raise Conflict(
-            f"this is not the present start of worker {name}: another one has its name, or it was"
+            f"worker {name} has been replaced by another start of that name, or was"
             " declared lost; start it again"
         )
     return Claimant(worker, freeze, concerns_task)

@@ -56,7 +56,7 @@ def register(
             lives or session.scalar(_possibly_living(worker.name).limit(1)) is not None
         ):
             raise Forbidden(
-                f"the name {start.name} is that of a worker of work pool {worker.pool}, and this"
+                f"the name {start.name} belongs to a worker of work pool {worker.pool}, and this"
                 " token is not for that pool; choose another --name"
             )
         replaces = start.same_place and worker.host == start.host

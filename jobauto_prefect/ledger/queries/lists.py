@@ -355,7 +355,7 @@ def _read_cursor(kind: type[Base], selection: Selection) -> tuple[Any, int]:
         order, value, record_id = None, None, None
     column, _ = _column(kind, selection.order)
     if order != selection.order or not (_fits(column, value) and _fits(_key(kind), record_id)):
-        fault = Fault("/cursor", "cursor", "the cursor is none of this list; begin without one")
+        fault = Fault("/cursor", "cursor", "the cursor is not of this list; start without one")
         raise InvalidInput([fault])
     return value, record_id
 

@@ -98,7 +98,7 @@ def test_a_wrong_key_is_an_error_and_changes_nothing(
     path = ledger_settings.key_path
     right, wrong = path.read_bytes(), Fernet.generate_key()
     path.write_bytes(wrong)
-    with pytest.raises(KeyMissing, match="not this ledger's key any more"):
+    with pytest.raises(KeyMissing, match="no longer holds this ledger's key"):
         rotate(ledger, SERVICE, 0)
     with pytest.raises(KeyMissing, match="restore that file"):
         open_ledger(ledger_settings)

@@ -275,7 +275,7 @@ def test_a_ledger_does_not_open_without_its_key(settings: Settings) -> None:
     migration.upgrade(engine)
     engine.dispose()
     settings.key_path.unlink()
-    with pytest.raises(KeyMissing, match="bring back your copy of that file"):
+    with pytest.raises(KeyMissing, match="restore your copy of that file"):
         open_ledger(settings)
 
 

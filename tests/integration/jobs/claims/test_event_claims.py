@@ -615,7 +615,7 @@ def test_only_a_chain_that_goes_round_is_ended(chain: Chain, claims: httpx.Clien
     (dead,) = chain.deliveries(last)
     assert (dead["state"], dead["job_id"]) == ("dead", None)
     assert dead["error"] == (
-        f"the chain goes round, and is {depth + 1} ends long; {LONGEST_CIRCLE} may be"
+        f"the chain is circular and {depth + 1} jobs long; the limit is {LONGEST_CIRCLE}"
     )
 
 
@@ -659,7 +659,7 @@ def test_a_straight_chain_runs_to_its_end_and_a_circle_stops(
         assert ran == [*links, first]  # round, to where a run template comes again
         assert (owed.state, owed.error) == (
             "dead",
-            f"the chain goes round, and is {STRAIGHT + 1} ends long; {LONGEST_CIRCLE} may be",
+            f"the chain is circular and {STRAIGHT + 1} jobs long; the limit is {LONGEST_CIRCLE}",
         )
 
 

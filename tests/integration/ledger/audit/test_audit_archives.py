@@ -186,7 +186,7 @@ def test_an_archive_that_this_service_did_not_make_is_found(trail: Ledger, tmp_p
         session.add(forged)
     delete_archived(trail, SERVICE)
     damages = verify(trail).damages
-    assert "archive 1 (of 2026-03) is not one that this service made, or was changed" in damages
+    assert "archive 1 (of 2026-03) was not made by this service, or was changed" in damages
     with pytest.raises(AuditDamaged, match="nothing is archived"):
         may(trail, tmp_path)
 
@@ -204,7 +204,7 @@ def test_a_changed_file_is_found(trail: Ledger, tmp_path: Path) -> None:
     march.write_bytes(gzip.compress(content.replace(b"anna", b"adam", 1)))
     april.write_bytes(april.read_bytes()[:-20])
     damages = verify(trail, files=[march, april]).damages
-    assert f"{march} is no archive of this trail, or was changed" in damages
+    assert f"{march} is not an archive of this trail, or was changed" in damages
     assert any(damage.startswith(f"{april} can't be read") for damage in damages)
     april.write_bytes(gzip.compress(gzip.decompress(march.read_bytes())))
     march.write_bytes(gzip.compress(content, 1))  # packed again it is the same

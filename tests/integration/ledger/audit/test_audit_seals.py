@@ -186,15 +186,15 @@ COPY = (
         ),
         (
             [f"DELETE FROM installation_value WHERE name = '{MARK_NAME}'"],
-            ["the key of the seals, or the mark of the newest, is gone"],
+            ["the key of the seals, or the mark of the newest, is missing"],
         ),
         (
             [f"UPDATE installation_value SET value = '3:6:x:y' WHERE name = '{MARK_NAME}'"],
-            ["the key of the seals, or the mark of the newest, is gone"],
+            ["the key of the seals, or the mark of the newest, is missing"],
         ),
         (
             ["DELETE FROM installation_value WHERE name = 'audit_key'"],
-            ["the key of the seals, or the mark of the newest, is gone"],
+            ["the key of the seals, or the mark of the newest, is missing"],
         ),
         (
             ["UPDATE audit_seal SET sealed_at = '2020-01-01 00:00:00.000000' WHERE id = 2"],
@@ -212,7 +212,7 @@ COPY = (
             ["UPDATE audit_seal SET gaps = '[[3, 3]]' WHERE id = 2"],
             ["entry 3 was added later (seal 2)"],
         ),
-        (["UPDATE audit_seal SET gaps = '7' WHERE id = 2"], ["seal 2 can't be read any more"]),
+        (["UPDATE audit_seal SET gaps = '7' WHERE id = 2"], ["seal 2 can no longer be read"]),
         ([COPY.format(id=-5)], ["there are entries before the first one"]),
     ],
 )  # fmt: skip
@@ -268,8 +268,8 @@ def test_what_can_not_be_read_any_more_is_found(sealed: Ledger) -> None:
     _do(sealed, "UPDATE audit_entry SET changes = '{' WHERE id = 3")
     _do(sealed, "UPDATE audit_entry SET created_at = 'never' WHERE id = 7")
     assert verify(sealed).damages == [
-        "entries 3 to 4 (seal 2): one can't be read any more",
-        "entries 7 to 8 (seal 4): one can't be read any more",
+        "entries 3 to 4 (seal 2): one can no longer be read",
+        "entries 7 to 8 (seal 4): one can no longer be read",
     ]
 
 
@@ -287,8 +287,8 @@ def test_what_can_not_be_read_is_named_and_the_others_are_sealed(
     assert _blocks(unguarded) == [(1, 3, [[2, 2]]), (4, 6, [[6, 6]])]
     assert "audit entry 2 can't be read" in caplog.text
     assert verify(unguarded).damages == [
-        "entries 1 to 3 (seal 1): one can't be read any more",
-        "entries 4 to 6 (seal 2): one can't be read any more",
+        "entries 1 to 3 (seal 1): one can no longer be read",
+        "entries 4 to 6 (seal 2): one can no longer be read",
     ]
     caplog.clear()
     _write(unguarded)
@@ -321,7 +321,7 @@ def test_a_cut_end_stays_visible_whatever_is_sealed_after(
     _do(sealed, *cut)
     _write(sealed, 5)
     sealer.seal()
-    assert f"{log_mark(logged)}: it is gone" in caplog.text
+    assert f"{log_mark(logged)}: it is missing" in caplog.text
     assert any(damage.startswith("seals 5 to 6 are missing") for damage in verify(sealed).damages)
 
 
@@ -343,7 +343,7 @@ def test_an_older_copy_of_the_whole_database_is_found_by_the_log(sealed: Ledger)
     assert damage.startswith("seal 6 is in the log and not in the ledger")
     _write(sealed)
     _seal_all(sealed)
-    assert verify(sealed, [newest]).damages == ["seal 6 is another in the log than in the ledger"]
+    assert verify(sealed, [newest]).damages == ["seal 6 differs between the log and the ledger"]
 
 
 @both_databases
