@@ -20,7 +20,7 @@ BATCH = 200
 
 
 class EventKind(StrEnum):
-    """Kinds of events."""
+    """Kind of event."""
 
     CHANGE = "change"  #: a change of an event source
     COMPLETION = "completion"  #: the end of a run template's job
