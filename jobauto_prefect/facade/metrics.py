@@ -14,7 +14,7 @@ from jobauto_prefect.errors import Forbidden, JobautoError, NotFound
 from jobauto_prefect.facade.auth.identity import CurrentUser
 from jobauto_prefect.facade.http import late_routes
 from jobauto_prefect.facade.service import CurrentService
-from jobauto_prefect.ledger.database.engine import is_answering
+from jobauto_prefect.ledger.database.engine import require_writable
 from jobauto_prefect.ledger.figures import Depth, Figures, read_figures
 from jobauto_prefect.ledger.states import JobState, TaskState
 from jobauto_prefect.ledger.store import Ledger
@@ -49,11 +49,11 @@ def metrics(who: CurrentUser, service: CurrentService) -> Response:
 
 
 def ledger_check(ledger: Ledger) -> Check:
-    """Whether the ledger's database answers."""
+    """Whether the ledger's database answers and takes writes."""
 
     def ask() -> None:
         with ledger.reading() as session:
-            is_answering(session)
+            require_writable(session)
 
     async def check() -> str | None:
         await asyncio.to_thread(ask)

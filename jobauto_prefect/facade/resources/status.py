@@ -15,7 +15,7 @@ from jobauto_prefect.facade.resources import maintenance
 from jobauto_prefect.facade.resources.maintenance import Maintenance
 from jobauto_prefect.facade.service import CurrentService
 from jobauto_prefect.ledger import service_status
-from jobauto_prefect.ledger.database.engine import database_version, is_answering
+from jobauto_prefect.ledger.database.engine import database_version, require_writable
 from jobauto_prefect.ledger.outbox import waiting_messages
 from jobauto_prefect.ledger.queries.lookup import record_counts
 
@@ -86,7 +86,7 @@ class Index(Answer):
 def ping(request: Request, service: CurrentService) -> Response:
     """Return a sign of life of facade and ledger, open to all; 503 while the ledger is away."""
     with service.ledger.reading() as session:
-        is_answering(session)
+        require_writable(session)
     return respond_plain(request, None, "Ping", {"ping": "pong"})
 
 

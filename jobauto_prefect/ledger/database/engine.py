@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 from urllib.parse import urlsplit
 
-from sqlalchemy import Connection, Engine, create_engine, event, make_url, select
+from sqlalchemy import Connection, Engine, create_engine, event, func, make_url, select
 from sqlalchemy.exc import ArgumentError, DBAPIError, IntegrityError, OperationalError
 from sqlalchemy.orm import Session
 
@@ -18,6 +18,11 @@ from jobauto_prefect.settings import DRIVERS, Settings
 
 CROSSED = frozenset({"40001", "40P01"})
 """SQLSTATEs of a transaction rolled back because of another: serialization failure, deadlock."""
+
+READ_ONLY = "25006"
+"""SQLSTATE of a write to a database that takes none, such as a replica before it takes over."""
+
+NO_WRITES = "the ledger's database takes no writes just now; try again when it does"
 
 NO_DATABASE = frozenset({"SQLITE_NOTADB", "SQLITE_CORRUPT"})
 """Errors of a file that is no usable database: waiting does not help."""
@@ -131,6 +136,8 @@ def database_errors() -> Iterator[None]:
     except DBAPIError as error:
         if error.connection_invalidated:
             raise LedgerUnavailable(_unavailable(error)) from error
+        if getattr(error.orig, "sqlstate", None) == READ_ONLY:
+            raise LedgerUnavailable(NO_WRITES) from error
         if getattr(error.orig, "sqlite_errorname", None) in NO_DATABASE:
             raise LedgerUnavailable(
                 f"the ledger's file can't be used ({error.orig}); check JOBAUTO_DATABASE_URL"
@@ -147,9 +154,16 @@ def _unavailable(error: DBAPIError) -> str:
 DATABASES = {"postgresql": "PostgreSQL", "sqlite": "SQLite"}
 
 
-def is_answering(session: Session) -> bool:
-    """Whether the database answers at all."""
-    return bool(session.scalar(select(1)) == 1)
+def require_writable(session: Session) -> None:
+    """Require that the database answers and takes writes.
+
+    Raises:
+        LedgerUnavailable: it does not.
+    """
+    if session.get_bind().dialect.name != "postgresql":
+        session.scalar(select(1))
+    elif session.scalar(select(func.current_setting("transaction_read_only"))) == "on":
+        raise LedgerUnavailable(NO_WRITES)
 
 
 def database_version(session: Session) -> str:

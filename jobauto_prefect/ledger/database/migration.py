@@ -3,12 +3,14 @@
 import re
 from pathlib import Path
 
-from sqlalchemy import Engine, inspect, text
+from sqlalchemy import Connection, Engine, func, inspect, select, text
 
 from jobauto_prefect.errors import NotReady
 
 MIGRATIONS = Path(__file__).parent.parent / "migrations"
 VERSION_TABLE = "alembic_version"
+UPGRADE_LOCK = 8_241_905
+"""Any number that nobody else uses for a lock, as `APPLY_LOCK`."""
 
 
 def newest() -> str:
@@ -23,9 +25,13 @@ def current(engine: Engine) -> str | None:
     Every process asks this at its start, without loading Alembic, which takes long.
     """
     with engine.connect() as connection:
-        if not inspect(connection).has_table(VERSION_TABLE):
-            return None
-        version = connection.scalar(text(f"SELECT version_num FROM {VERSION_TABLE}"))  # noqa: S608
+        return _revision(connection)
+
+
+def _revision(connection: Connection) -> str | None:
+    if not inspect(connection).has_table(VERSION_TABLE):
+        return None
+    version = connection.scalar(text(f"SELECT version_num FROM {VERSION_TABLE}"))  # noqa: S608
     return None if version is None else str(version)
 
 
@@ -46,10 +52,12 @@ def upgrade(engine: Engine, revision: str | None = None) -> tuple[str | None, st
     from alembic import command
     from alembic.config import Config
 
-    before = current(engine)
     config = Config()
     config.set_main_option("script_location", str(MIGRATIONS))
     with engine.execution_options(jobauto_writes=True).begin() as connection:
+        if connection.dialect.name == "postgresql":  # one at a time, as SQLite has it anyway
+            connection.execute(select(func.pg_advisory_xact_lock(UPGRADE_LOCK)))
+        before = _revision(connection)
         config.attributes["connection"] = connection
         command.upgrade(config, target)
     return before, target

@@ -326,6 +326,37 @@ def _away(ledger: Ledger) -> Iterator[None]:
         server.execute(f'ALTER DATABASE "{name}" ALLOW_CONNECTIONS true')
 
 
+@contextlib.contextmanager
+def _read_only(ledger: Ledger) -> Iterator[None]:
+    """A database as a failover leaves it for some seconds."""
+    name = ledger.engine.url.database
+    with psycopg.connect(POSTGRESQL, autocommit=True) as server:
+
+        def change(how: str) -> None:
+            server.execute(f'ALTER DATABASE "{name}" {how}')
+            query = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = %s"
+            server.execute(query, [name])
+
+        change("SET default_transaction_read_only = on")
+        yield
+        change("RESET default_transaction_read_only")
+
+
+def test_the_service_answers_503_while_the_ledger_takes_no_writes(
+    rest: httpx.Client, ledger: Ledger, facade_url: str
+) -> None:
+    if ledger.engine.dialect.name != "postgresql":
+        pytest.skip("PostgreSQL's")
+    ok(rest.get("/companies.json"))
+    with _read_only(ledger):
+        answer = rest.post("/company/", json={"name": "Acme", "slug": "acme"})
+        ping = httpx.get(f"{facade_url}/api/v1/ping.json")
+        ok(rest.get("/companies.json"))
+    assert (answer.status_code, ping.status_code) == (503, 503)
+    assert "retry-after" in answer.headers
+    assert ok(rest.post("/company/", json={"name": "Acme", "slug": "acme"}), 201)
+
+
 @both_databases
 def test_the_service_answers_503_while_the_ledger_is_away(
     rest: httpx.Client, ledger: Ledger, facade_url: str

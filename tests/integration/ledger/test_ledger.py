@@ -39,7 +39,7 @@ from jobauto_prefect.ledger.secrets import create_key, load_key
 from jobauto_prefect.ledger.states import JobState
 from jobauto_prefect.ledger.store import KEY_FACT, Ledger
 from jobauto_prefect.settings import Settings
-from tests.support.databases import both_databases
+from tests.support.databases import both_databases, database
 from tests.support.secrets import SECRET
 
 ANNA = Actor(name="anna", door="rest", user_id=7, address="127.0.0.1", request_id="r-1")
@@ -52,6 +52,20 @@ def _company(slug: str = "acme") -> Company:
 def _entries(ledger: Ledger) -> list[AuditEntry]:
     with ledger.reading() as session:
         return list(session.scalars(select(AuditEntry).order_by(AuditEntry.id)))
+
+
+@pytest.mark.parametrize("kind", ["postgresql", "sqlite"])
+def test_an_empty_database_is_migrated_once_by_whomever_begins_at_once(
+    kind: str, tmp_path: Path
+) -> None:
+    with database(kind, tmp_path) as url:
+        engines = [make_engine(Settings(database_url=url).ledger_url) for _ in range(4)]
+        with ThreadPoolExecutor() as threads:
+            upgraded = list(threads.map(migration.upgrade, engines))
+        newest = migration.newest()
+        assert sorted(upgraded, key=str) == [(newest, newest)] * 3 + [(None, newest)]
+        for engine in engines:
+            engine.dispose()
 
 
 @both_databases
