@@ -30,6 +30,7 @@ from jobauto_prefect.facade.writes.base import (
     require_fields,
     resolve_company,
 )
+from jobauto_prefect.facade.writes.rule_checks import vouch_for_moved
 from jobauto_prefect.facade.writes.secret_destinations import resubmission_fault
 from jobauto_prefect.kinds import KINDS
 from jobauto_prefect.ledger import records
@@ -144,7 +145,10 @@ def write_source(write: WriteRequest) -> WriteResult:
     apply_fields(source, body, except_for=APART)
     if not body.db_port:
         source.db_port = _usual_port(source, body, before)
-    source.company_id = company.id if company else source.company_id
+    if company is not None and company.id != source.company_id:
+        source.company_id = company.id
+        if not created:
+            vouch_for_moved(write, source)
     if body.last_processed_id is not None:
         source.start_after = source.last_processed_id = body.last_processed_id
     changed = changed_address_fields(

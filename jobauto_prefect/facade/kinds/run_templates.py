@@ -80,6 +80,7 @@ from jobauto_prefect.facade.writes.notices import (
 )
 from jobauto_prefect.facade.writes.ownership import require_accessible, require_visible_definition
 from jobauto_prefect.facade.writes.retention import RetentionBody, authorize_retention
+from jobauto_prefect.facade.writes.rule_checks import vouch_for_moved
 from jobauto_prefect.jobs.claims.approval import unapproved_in_template
 from jobauto_prefect.jobs.windows.due_windows import keep_windows
 from jobauto_prefect.kinds import KINDS
@@ -348,10 +349,7 @@ def write_template(write: WriteRequest) -> WriteResult:
         )  # fmt: skip
     else:
         _require_configuring(write, template, body, app, company)
-    moved = company is not None and company is not template.company
-    if company is not None and moved:
-        write.who.rights.require(*CONFIGURE, company.id)
-        write.authorize_move(template)
+    moved = _authorize_move(write, template, company)
     if owner is not None and (app or moved):
         require_accessible(write, app or template.app, owner, "/app_id")
     unapproved_before = [] if created else unapproved_in_template(template, write.settings)
@@ -374,6 +372,8 @@ def write_template(write: WriteRequest) -> WriteResult:
         apply_actions(write, template, given)
     if "notices" in body.model_fields_set:
         warnings += apply_notices(write, template, body.notices)
+    if moved and not created:
+        vouch_for_moved(write, template)
     keep_windows(write.session, template, write.settings, closed_anew=closed_anew)
     write.session.flush()  # its id, where it is new
     enqueue(write.session, OutboxKind.APPLY_TEMPLATE, template.id)
@@ -382,6 +382,17 @@ def write_template(write: WriteRequest) -> WriteResult:
     if body.model_fields_set & {"interv", "cron"}:
         warnings += unused_cron(template.interv, template.cron)
     return WriteResult(template, created, warnings)
+
+
+def _authorize_move(
+    write: WriteRequest, template: records.RunTemplate, company: Company | None
+) -> bool:
+    """Return whether a run template gets another company; who asks may take it there."""
+    if company is None or company is template.company:
+        return False
+    write.who.rights.require(*CONFIGURE, company.id)
+    write.authorize_move(template)
+    return True
 
 
 def _require_configuring(

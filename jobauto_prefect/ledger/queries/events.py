@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 from sqlalchemy import or_, select
 from sqlalchemy.orm import Session
 
-from jobauto_prefect.ledger.records import Event, EventRule, EventSource
+from jobauto_prefect.ledger.records import Event, EventRule, EventSource, RunTemplate
 
 
 def all_rules(session: Session) -> Sequence[EventRule]:
@@ -30,6 +30,16 @@ def rules_starting(session: Session, templates: Collection[int]) -> Sequence[int
         EventRule.runtemplate_id.in_(templates), EventRule.retired_at.is_(None)
     )
     return session.scalars(query).all()
+
+
+def rules_at(session: Session, end: RunTemplate | EventSource) -> Sequence[EventRule]:
+    """Return the rules that start a run template or react to its ends, or to a source."""
+    here = (
+        (EventRule.event_source_id == end.id)
+        if isinstance(end, EventSource)
+        else or_(EventRule.runtemplate_source_id == end.id, EventRule.runtemplate_id == end.id)
+    )
+    return session.scalars(select(EventRule).where(here, EventRule.retired_at.is_(None))).all()
 
 
 def unkept_changes(session: Session, source: EventSource, limit: int = 5) -> Sequence[Event]:

@@ -187,6 +187,42 @@ def test_a_chain_starts_nothing_more_once_its_writer_has_left(
     assert state == "done" or "belongs to both companies" in after["error"]
 
 
+@pytest.mark.parametrize("moved", ["here", "there"])
+@pytest.mark.parametrize("by", ["rule", "chain"])
+def test_who_moves_a_run_template_gives_the_word_for_what_another_wrote(
+    chain: Chain, facade_settings: Settings, ledger: Ledger, moved: str, by: str
+) -> None:
+    """An administrator writes it within one company; Eva takes one end of it to another."""
+    root, companies, templates = chain.pair.rest, chain.pair.companies, chain.templates
+    stays = "there" if moved == "here" else "here"
+    for slug in companies:
+        chain.change(slug, "admin")
+    path = f"/runtemplate/{templates[moved]}.json"
+    ok(root.post(path, json={"company": stays, "name": "moved"}), 201)
+    ends, target = templates["here"], templates["there"]
+    if by == "rule":
+        body = {"runtemplate_source_id": ends, "runtemplate_id": target, "on": "any"}
+        rule = int(ok(root.post("/eventrule/", json=body), 201)["id"])
+    else:
+        action = {"success": {"ChainRuntemplate": {"runtemplate_id": target}}}
+        ok(root.post(f"/runtemplate/{ends}.json", json=action), 201)
+
+    def is_started() -> bool:
+        event = chain.end()
+        if by == "rule":
+            answer = ok(chain.claims.post("/claims", json=chain.run_of(event, rule)))
+            return answer["launch"] is not None
+        asyncio.run(run_due_actions(ledger, facade_settings, lambda: None))
+        (action,) = root.get(f"/event/{event['id']}.json").json()["actions"]
+        return bool(action["state"] == "done")
+
+    assert is_started()
+    chain.post(path, company=moved)
+    assert is_started()
+    chain.change("here", None)
+    assert not is_started()
+
+
 def test_words_are_given_as_the_table_of_permissions_says(ledger: Ledger) -> None:
     with ledger.writing(SERVICE) as session:
         company = Company(slug="acme", name="Acme")
