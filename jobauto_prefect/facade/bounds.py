@@ -23,7 +23,7 @@ from jobauto_prefect.facade import concurrency
 from jobauto_prefect.facade.app import add_routes
 from jobauto_prefect.facade.apply.applier import LOCK_SECONDS
 from jobauto_prefect.facade.apply.contents import MOST_RECORDS
-from jobauto_prefect.facade.apply.yaml_parser import MOST_CHARACTERS, MOST_TOKENS
+from jobauto_prefect.facade.apply.yaml_parser import MOST_CHARACTERS, MOST_JSON_VALUES, MOST_TOKENS
 from jobauto_prefect.facade.auth.identity import STREAM_CHECK_SECONDS
 from jobauto_prefect.facade.gateway.forwarding import ITEMS_AT_ONCE, LOCKED_SECONDS
 from jobauto_prefect.facade.gateway.middleware import MAX_MEMBERS_BYTES
@@ -35,7 +35,7 @@ from jobauto_prefect.facade.gateway.sockets import (
     MAX_SOCKETS,
     WORKERS_SOCKETS,
 )
-from jobauto_prefect.facade.http.body_sizes import FILES, INTERNAL, body_limit
+from jobauto_prefect.facade.http.body_sizes import ARTIFACTS, FILES, INTERNAL, body_limit
 from jobauto_prefect.facade.middleware.identification import OPEN
 from jobauto_prefect.facade.openapi.document import document
 from jobauto_prefect.facade.resources.prefect_status import PRUNE_SECONDS
@@ -53,6 +53,9 @@ OUTPUT = f"threads; {FOLLOWING_THREADS} for all that is followed"
 PEOPLE = f"{concurrency.MAX_CONCURRENT} of a user, {concurrency.MAX_WAITING} wait"
 WORKERS = (
     f"{concurrency.WORKERS_CONCURRENT} of a worker's token, {concurrency.WORKERS_WAITING} wait"
+)
+ARTIFACTS_AT_ONCE = (
+    f"{concurrency.ARTIFACTS_CONCURRENT} of a worker's token, {concurrency.WORKERS_WAITING} wait"
 )
 STRANGERS = f"{concurrency.STRANGERS_CONCURRENT} of an address, {concurrency.MAX_WAITING} wait"
 APPLYING = f"1 of a user, {concurrency.MAX_CONCURRENT} wait"
@@ -139,6 +142,8 @@ def _times(path: str, settings: Settings) -> Iterator[str]:
 def _at_once(path: str) -> str:
     if FILES.fullmatch(path):
         return APPLYING
+    if ARTIFACTS.fullmatch(path):
+        return ARTIFACTS_AT_ONCE
     if path.startswith(INTERNAL):
         return WORKERS
     if "/output" in path and path.startswith(CONTRACT):
@@ -204,7 +209,7 @@ ended on PostgreSQL, of the service after `JOBAUTO_DATABASE_ANSWER_SECONDS`, of 
 50 ms of it at once.
 
 YAML of `POST /apply` has up to {MOST_CHARACTERS:,} characters, and {MOST_TOKENS:,} words and marks,
-in all files together; JSON has the bound of the body alone. Prefect is sent
+in all files together, JSON {MOST_JSON_VALUES:,} values. Prefect is sent
 {ITEMS_AT_ONCE["/logs/"]} log lines or {ITEMS_AT_ONCE["/events"]} events at once, however many come.
 Other bodies of a worker have up to {WORKERS_OTHER_VALUES:,} values. A list of tags has up to
 {MAX_TAGS}, a search for events {MAX_CONDITIONS} conditions of one kind.

@@ -16,6 +16,9 @@ MAX_WAITING = 64
 WORKERS_CONCURRENT, WORKERS_WAITING = 32, 1024
 """The same with one worker's token: replicas may share one."""
 
+ARTIFACTS_CONCURRENT = 4
+"""Artifacts that one worker's token sends: each is in memory as a whole."""
+
 STRANGERS_CONCURRENT = 4
 """Requests to sign in from one address that are under way: each compares a password."""
 

@@ -10,7 +10,7 @@ from anyio import CapacityLimiter
 from fastapi import Depends, Request, Response
 
 from jobauto_prefect.engine.outbox_worker import OutboxWorker
-from jobauto_prefect.facade.auth.passwords import PasswordVerifier
+from jobauto_prefect.facade.auth.passwords import PasswordVerifier, comparing_threads
 from jobauto_prefect.facade.auth.throttle import SignInThrottle
 from jobauto_prefect.facade.auth.token_cache import TokenCache
 from jobauto_prefect.facade.concurrency import MAX_CONCURRENT, UserConcurrency
@@ -71,7 +71,8 @@ class Service:
     `sign_in_form` is the console's, `ask_to_sign_in` answers strangers who want a page.
     `monitor` is None in the command line's own copy of the facade.
     `applying` has a place for each person who plans or applies files, `following` for each output
-    that is followed; their threads are apart, so that others need not wait for them.
+    that is followed; their threads are apart, so that others need not wait for them. So are
+    `comparing_threads`, for requests that bear a password.
     """
 
     settings: Settings
@@ -89,6 +90,7 @@ class Service:
     applying_threads: CapacityLimiter = field(
         default_factory=lambda: CapacityLimiter(APPLYING_THREADS)
     )
+    comparing_threads: CapacityLimiter = field(default_factory=comparing_threads)
     following: UserConcurrency = field(default_factory=lambda: UserConcurrency(MAX_FOLLOWED, 0))
     following_threads: CapacityLimiter = field(
         default_factory=lambda: CapacityLimiter(FOLLOWING_THREADS)

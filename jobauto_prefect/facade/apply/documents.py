@@ -14,6 +14,7 @@ from jobauto_prefect.definitions.legacy.credential_types import (
     upgrade_type,
 )
 from jobauto_prefect.definitions.records.names import name_faults
+from jobauto_prefect.definitions.storable import has_many_values
 from jobauto_prefect.definitions.validation.positions import locate
 from jobauto_prefect.definitions.validation.record_files import RECORD_KINDS, check_record
 from jobauto_prefect.errors import Fault
@@ -113,14 +114,16 @@ def read_documents(
 ) -> tuple[list[Document], list[Fault]]:
     """Return the records in the content of a file of that name, or why there are none.
 
-    `allowance` is what may still be read of YAML; None: it is read by itself.
+    `allowance` is what may still be read; None: it is read by itself.
     """
     try:
         text = raw.decode("utf-8-sig")
     except UnicodeDecodeError:
         return [], _unread(name, raw)
     documents, faults = (
-        _read_yaml(name, text, allowance) if is_yaml(name, text) else _read_json(name, text, raw)
+        _read_yaml(name, text, allowance)
+        if is_yaml(name, text)
+        else _read_json(name, text, raw, allowance)
     )
     return [_upgraded(each) for each in documents], faults
 
@@ -173,7 +176,12 @@ def is_yaml(name: str, text: str) -> bool:
     return not text.lstrip().startswith(("{", "["))
 
 
-def _read_json(name: str, text: str, raw: bytes) -> tuple[list[Document], list[Fault]]:
+def _read_json(
+    name: str, text: str, raw: bytes, allowance: "Allowance | None"
+) -> tuple[list[Document], list[Fault]]:
+    if allowance is not None and has_many_values(raw, allowance.values):
+        message = "has, with the JSON before it, too many values; apply it in several parts"
+        return [], [Fault("", "size", message, file=name)]
     try:
         content = json.loads(text)
     except (ValueError, RecursionError):
@@ -181,6 +189,8 @@ def _read_json(name: str, text: str, raw: bytes) -> tuple[list[Document], list[F
     if content is None:  # as in YAML: no record
         return [], []
     positions = locate(text)
+    if allowance is not None:
+        allowance.values -= len(positions.values)
 
     def place(pointer: str) -> tuple[int, int] | None:
         offset = positions.values.get(pointer)

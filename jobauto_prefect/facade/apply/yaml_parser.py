@@ -17,6 +17,9 @@ MOST_TOKENS = 500_000
 MOST_CHARACTERS = 4_000_000
 """Of all files that are read together: comments are no tokens, and a character takes up to 1 µs."""
 
+MOST_JSON_VALUES = 1_000_000
+"""Of all JSON that is read together: a record has some tens, each takes some µs."""
+
 MERGE = "tag:yaml.org,2002:merge"
 Places = dict[str, tuple[int, int]]
 """JSON pointer -> line and column, both from 1."""
@@ -37,6 +40,7 @@ class Allowance:
 
     tokens: int = field(default_factory=lambda: MOST_TOKENS)
     characters: int = field(default_factory=lambda: MOST_CHARACTERS)
+    values: int = field(default_factory=lambda: MOST_JSON_VALUES)
 
 
 class _Loader(yaml.SafeLoader):

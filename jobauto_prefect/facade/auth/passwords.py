@@ -7,6 +7,7 @@ import unicodedata
 from collections import OrderedDict
 from datetime import datetime, timedelta
 
+from anyio import CapacityLimiter
 from argon2 import PasswordHasher
 from argon2.exceptions import InvalidHashError, VerificationError
 
@@ -24,7 +25,13 @@ _hasher = PasswordHasher()
 # What a password is compared with where there is no user: the answer takes as long.
 _DUMMY_HASH = "$argon2id$v=19$m=65536,t=3,p=4$USihwHO8f0icj/JcW0vlAg$orfHT1h4N+zyrFvLivC3bmVYaM6hD6qEBmSqQgT2aQs"  # noqa: E501
 # Each comparison takes 64 MiB: a burst of sign-ins must not take that for every thread.
-_concurrent = threading.BoundedSemaphore(4)
+_CONCURRENT = 4
+_concurrent = threading.BoundedSemaphore(_CONCURRENT)
+
+
+def comparing_threads() -> CapacityLimiter:
+    """Return what lets so many threads compare passwords: others must not wait for a free one."""
+    return CapacityLimiter(2 * _CONCURRENT)  # most are remembered
 
 
 def hash_password(password: str) -> str:

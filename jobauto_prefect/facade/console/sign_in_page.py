@@ -3,7 +3,7 @@
 import re
 from datetime import timedelta
 from typing import Annotated
-from urllib.parse import parse_qsl, quote, unquote, urlencode, urlsplit
+from urllib.parse import quote, unquote, urlencode, urlsplit
 
 from fastapi import Depends, HTTPException, Request, Response
 from fastapi.responses import RedirectResponse
@@ -60,7 +60,7 @@ def show_sign_in(request: Request) -> Response:
 @router.post(SIGN_IN)
 def sign_in_by_form(raw: RawBody, request: Request, service: CurrentService) -> Response:
     """Begin a session, and lead to the page that was wanted."""
-    fields = dict(parse_qsl(raw.decode("utf-8", "replace"), keep_blank_values=True))
+    fields = parse_form(raw.decode("utf-8", "replace"))
     login, wanted = fields.get("login", ""), local_address(fields.get("next", ""))
     kept = fields.get("form", "")
     translate = translator(language_of(request))

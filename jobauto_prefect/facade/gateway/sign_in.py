@@ -2,17 +2,17 @@
 
 import base64
 import hmac
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 
-from starlette.concurrency import run_in_threadpool
+from anyio import CapacityLimiter, to_thread
 from starlette.datastructures import Headers
 from starlette.requests import HTTPConnection
 
 from jobauto_prefect.engine.api import service_authorization
 from jobauto_prefect.facade.auth.headers import parse_authorization
 from jobauto_prefect.facade.auth.identity import PREFECT_CHAIN, Identity, check_credentials
-from jobauto_prefect.facade.auth.passwords import PasswordVerifier
+from jobauto_prefect.facade.auth.passwords import PasswordVerifier, comparing_threads
 from jobauto_prefect.facade.auth.throttle import SignInThrottle
 from jobauto_prefect.facade.auth.token_cache import TokenCache
 from jobauto_prefect.ledger.store import Ledger
@@ -26,6 +26,7 @@ class SignIn:
     throttle: SignInThrottle
     passwords: PasswordVerifier
     tokens: TokenCache
+    comparing_threads: CapacityLimiter = field(default_factory=comparing_threads)
 
     def is_service(self, header: str) -> bool:
         """Whether an Authorization header is that of this installation's own processes."""
@@ -58,7 +59,8 @@ class SignIn:
         self, connection: HTTPConnection, scheme: str, credentials: str
     ) -> Identity:
         identify = partial(check_credentials, self, connection, scheme, credentials, PREFECT_CHAIN)
-        return await run_in_threadpool(identify)
+        limiter = self.comparing_threads if scheme == "basic" else None
+        return await to_thread.run_sync(identify, limiter=limiter)
 
 
 def authorization_header(headers: Headers) -> str:

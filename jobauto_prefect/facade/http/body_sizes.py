@@ -71,6 +71,24 @@ def bounded(receive: Receive, limit: int) -> Receive:
     return receive_bounded
 
 
+async def received(receive: Receive) -> Receive:
+    """Wait until all of a body is there; return what receives it, and what comes after it.
+
+    Receiving raises as `receive` does.
+    """
+    messages: list[Message] = []
+    while not messages or messages[-1].get("more_body"):
+        messages.append(await receive())
+    kept = iter(messages)
+
+    async def receive_kept() -> Message:
+        for message in kept:
+            return message
+        return await receive()
+
+    return receive_kept
+
+
 GZIP = zlib.MAX_WBITS | 16
 
 

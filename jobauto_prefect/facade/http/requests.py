@@ -3,6 +3,9 @@
 import asyncio
 import json
 from collections.abc import Callable, Collection, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
+from functools import partial
 from typing import Annotated, Any, ClassVar, TypeVar
 from urllib.parse import quote
 
@@ -133,9 +136,15 @@ def read_write_query(request: Request) -> Fields:
     return {name: value for name, value in fields.items() if name not in IGNORED_PARAMETERS}
 
 
+_LARGE = ThreadPoolExecutor(2, "large bodies")
+"""Of whomever they are: each thread takes its share of the interpreter from all other requests."""
+
+
 async def away_from_loop(size: int, work: Callable[[], T]) -> T:
-    """Do work on a body of so many bytes: in a thread, unless it is small."""
-    return work() if size <= INLINE_BYTES else await asyncio.to_thread(work)
+    """Do work on a body of so many bytes: in one of few threads, unless it is small."""
+    if size <= INLINE_BYTES:
+        return work()
+    return await asyncio.get_running_loop().run_in_executor(_LARGE, copy_context().run, work)
 
 
 async def read_body(request: Request) -> bytes:
@@ -192,7 +201,12 @@ def read_json_object(raw: bytes) -> Fields:
     return body
 
 
-BodyFields = Annotated[Fields, Depends(read_body_fields)]
+async def receive_fields(raw: RawBody, request: Request) -> Fields:
+    """Return what `read_body_fields` does, without others waiting for it. Raises as it does."""
+    return await away_from_loop(len(raw), partial(read_body_fields, raw, request))
+
+
+BodyFields = Annotated[Fields, Depends(receive_fields)]
 
 
 def pydantic_faults(errors: Iterable[Mapping[str, Any]]) -> list[Fault]:

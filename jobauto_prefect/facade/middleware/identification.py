@@ -5,8 +5,8 @@ from collections.abc import Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, nullcontext
 from typing import Any
 
+from anyio import to_thread
 from fastapi import Request, Response
-from starlette.concurrency import run_in_threadpool
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from jobauto_prefect.console_addresses import CONTRACT
@@ -19,6 +19,7 @@ from jobauto_prefect.facade.auth.identity import (
 )
 from jobauto_prefect.facade.auth.visitor_sessions import SIGN_IN, SIGN_OUT, offers_sign_in
 from jobauto_prefect.facade.concurrency import (
+    ARTIFACTS_CONCURRENT,
     SLOT,
     STRANGERS_CONCURRENT,
     WORKERS_CONCURRENT,
@@ -27,9 +28,11 @@ from jobauto_prefect.facade.concurrency import (
     UserConcurrency,
 )
 from jobauto_prefect.facade.http.body_sizes import (
+    ARTIFACTS,
     INTERNAL,
     body_limit,
     bounded,
+    received,
     refuse_too_large,
     unpacked,
 )
@@ -51,13 +54,17 @@ class IdentificationMiddleware:
     reads a body, a query or a path. The identity is then in `scope["state"]["identity"]`.
 
     Whatever reads the body gets at most as many bytes as its path takes. Each identity has its
-    own bound of requests at once, and so has each address from which strangers sign in.
+    own bound of requests at once, and so has each address from which strangers sign in: a place of
+    theirs is taken once all of the body is there, or one who never sends it would keep out all
+    others of the address. A worker's artifacts have places of their own: its signs of life wait
+    for no other body.
     """
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
         self._people = UserConcurrency()
         self._workers = UserConcurrency(WORKERS_CONCURRENT, WORKERS_WAITING)
+        self._artifacts = UserConcurrency(ARTIFACTS_CONCURRENT, WORKERS_WAITING)
         self._strangers = UserConcurrency(STRANGERS_CONCURRENT)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -73,6 +80,8 @@ class IdentificationMiddleware:
                     receive = bounded(receive, limit)
                 else:
                     receive = unpacked(receive, request.headers, limit)
+                if OPEN.fullmatch(scope["path"]):
+                    receive = await received(receive)
                 if slot := await stack.enter_async_context(self._slot(request)):
                     scope["state"][SLOT] = slot
             except JobautoError as error:
@@ -97,6 +106,8 @@ class IdentificationMiddleware:
                 return nullcontext()
             return self._strangers.slot(request.client.host)
         if identity.worker_pools is not None:
+            if ARTIFACTS.fullmatch(request.scope["path"]):
+                return self._artifacts.slot(identity.actor.name)
             return self._workers.slot(identity.actor.name)
         return nullcontext() if identity.user_id is None else self._people.slot(identity.user_id)
 
@@ -121,7 +132,11 @@ async def _identify(request: Request) -> int:
     path: str = request.scope["path"]
     is_open = OPEN.fullmatch(path) is not None
     if not is_open:
-        request.state.identity = await run_in_threadpool(identify, request, service)
+        scheme = request.headers.get("authorization", "").partition(" ")[0].lower()
+        limiter = service.comparing_threads if scheme == "basic" else None
+        request.state.identity = await to_thread.run_sync(
+            identify, request, service, limiter=limiter
+        )
     limit = body_limit(path, service.settings)
     refuse_too_large(request.headers, limit)
     if not is_open and path != SIGN_OUT:

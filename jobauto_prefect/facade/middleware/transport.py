@@ -45,6 +45,9 @@ ROUTE = "route"
 RequestNote = Callable[[str, str | None, int | None, float], None]
 """Is told of each request: method, route, status (None: the client hung up), seconds."""
 
+MAX_QUERY_FIELDS = 1_000
+"""Queries are read in the event loop, of strangers too."""
+
 _SANE_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]{0,127}", re.ASCII)
 _LONGEST_PATH = 300
 
@@ -208,6 +211,8 @@ def _refusal(scope: Scope, headers: Headers, arrival: ClientConnection) -> Refus
         return Refusal(403, ONLY_HTTPS)
     if not scope["path"].startswith("/"):
         return Refusal(400, "the request target must be a path")
+    if scope["query_string"].count(b"&") >= MAX_QUERY_FIELDS:
+        return Refusal(400, f"the query has more than {MAX_QUERY_FIELDS} fields; send fewer")
     if _changes_something(scope) and arrival.is_cross_site(headers):
         return Refusal(403, "pages of other sites may change nothing here")
     return None

@@ -19,13 +19,21 @@ from starlette.types import Receive, Scope, Send
 
 from jobauto_prefect.definitions.storable import MAX_VALUES
 from jobauto_prefect.facade.app import create_app
+from jobauto_prefect.facade.auth import passwords
 from jobauto_prefect.facade.bounds import facade_bounds, gateway_bounds, table
-from jobauto_prefect.facade.concurrency import MAX_CONCURRENT, MAX_WAITING
+from jobauto_prefect.facade.concurrency import (
+    MAX_CONCURRENT,
+    MAX_WAITING,
+    STRANGERS_CONCURRENT,
+    WORKERS_CONCURRENT,
+)
+from jobauto_prefect.facade.console.records import forms
+from jobauto_prefect.facade.console.records.forms import MAX_FIELDS
 from jobauto_prefect.facade.gateway.asgi import create_middleware
 from jobauto_prefect.facade.gateway.middleware import MAX_MEMBERS_BYTES
 from jobauto_prefect.facade.http.body_sizes import INTERNAL_BYTES, SIGN_IN_BYTES
 from jobauto_prefect.facade.http.requests import MAX_MEMBERS
-from jobauto_prefect.facade.middleware.transport import TransportMiddleware
+from jobauto_prefect.facade.middleware.transport import MAX_QUERY_FIELDS, TransportMiddleware
 from jobauto_prefect.facade.resources.forecasts import MAX_NAMED
 from jobauto_prefect.facade.service import MAX_FOLLOWED
 from jobauto_prefect.ledger.audit.trail import SERVICE
@@ -161,10 +169,12 @@ def test_a_worker_sends_so_many_values_at_once(claims: httpx.Client) -> None:
         assert (refused.status_code, refused.json()["details"][0]["rule"]) == (400, "size")
 
 
-def slow_requests(url: str, headers: dict[str, str], count: int) -> contextlib.ExitStack:
+def slow_requests(
+    url: str, headers: dict[str, str], count: int, asked: str = "POST /api/v1/company/"
+) -> contextlib.ExitStack:
     """So many requests whose bodies do not come."""
     parts, stack = urlsplit(url), contextlib.ExitStack()
-    lines = ["POST /api/v1/company/ HTTP/1.1", f"Host: {parts.netloc}", "Content-Length: 2"]
+    lines = [f"{asked} HTTP/1.1", f"Host: {parts.netloc}", "Content-Length: 2"]
     lines += [f"{name}: {text}" for name, text in headers.items()]
     for _ in range(count):
         peer = socket.create_connection((str(parts.hostname), parts.port or 80), timeout=60)
@@ -195,6 +205,70 @@ def test_one_users_requests_wait_for_each_other_and_nobody_elses(
         asked = httpx.get(f"{facade_url}/internal/v1/applications/1", headers=worker)
         assert asked.status_code == 404
     eventually(lambda: httpx.get(listed, headers=mine).status_code == 200)
+
+
+@pytest.mark.parametrize("path", ["/api/v1/login.json", "/login.html"])
+def test_strangers_who_never_send_their_password_keep_nobody_out(
+    facade_url: str, ledger: Ledger, path: str
+) -> None:
+    add_user(ledger, "anna")
+    mine = {"login": "anna", "password": PASSWORD}
+    with slow_requests(facade_url, {}, STRANGERS_CONCURRENT + MAX_WAITING, f"POST {path}"):
+        answer = httpx.post(f"{facade_url}{path}", data=mine, timeout=30)
+    assert answer.status_code in (200, 303), answer.text
+
+
+def test_passwords_that_are_compared_keep_no_token_waiting(
+    facade_url: str, ledger: Ledger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    compared = threading.Semaphore(0)  # as if each took long
+    monkeypatch.setattr(passwords, "_concurrent", compared)
+    listed = f"{facade_url}/api/v1/companies.json"
+
+    def guess(number: int) -> None:
+        httpx.get(listed, auth=(f"stranger {number}", "a wrong one"), timeout=60)
+
+    guesses = [threading.Thread(target=guess, args=[number]) for number in range(45)]
+    for each in guesses:
+        each.start()
+    try:
+        with client(facade_url, user_token(ledger, "ann")) as ann:
+            for _ in range(50):
+                assert ann.get("/api/v1/companies.json").status_code == 200
+    finally:
+        compared.release(len(guesses))
+        for each in guesses:
+            each.join()
+
+
+def test_artifacts_of_a_worker_keep_its_signs_of_life_waiting_for_none(
+    facade_url: str, ledger: Ledger
+) -> None:
+    worker = {"Authorization": f"Bearer {worker_token(ledger, 'jobauto')}"}
+    asked = f"PUT /internal/v1/jobs/1/artifacts?claim_id={uuid4()}&path=a"
+    with slow_requests(facade_url, worker, 2 * WORKERS_CONCURRENT, asked):
+        answer = httpx.get(f"{facade_url}/internal/v1/applications/1", headers=worker, timeout=20)
+    assert answer.status_code == 404
+
+
+def test_a_query_has_so_many_fields(facade_url: str) -> None:
+    refused = []
+    for number in (MAX_QUERY_FIELDS, MAX_QUERY_FIELDS + 1):
+        answer = httpx.get(f"{facade_url}/api/v1/ping.json?{'&'.join(['a=1'] * number)}")
+        refused.append("send fewer" in answer.text)
+    assert refused == [False, True]
+
+
+@pytest.mark.parametrize("form", ["a&" * MAX_FIELDS + "a", "a=" + "%41" * 1001])
+def test_a_form_that_is_costly_to_read_is_refused(
+    facade_url: str, ledger: Ledger, form: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(forms, "MAX_ESCAPES", 1000)
+    token = {"Authorization": f"Bearer {user_token(ledger, 'ann')}"}
+    typed = {"Content-Type": "application/x-www-form-urlencoded"}
+    for path, headers in (("/login.html", typed), ("/console/topics/new", typed | token)):
+        answer = httpx.post(f"{facade_url}{path}", content=form, headers=headers)
+        assert answer.status_code == 400
 
 
 def test_a_page_that_asks_the_contract_takes_one_place(facade_url: str, ledger: Ledger) -> None:

@@ -26,6 +26,8 @@ from jobauto_prefect.facade.formats.html.scalars import is_picture
 from jobauto_prefect.facade.http.requests import RawBody, away_from_loop
 
 MAX_FIELDS = 10_000
+MAX_ESCAPES = 300_000
+"""Of a form without files, as in `%C5%99`: each takes a step of Python's."""
 
 
 SENT_FORM = "sent_form"
@@ -64,8 +66,10 @@ def parse_form(text: str) -> Form:
     """Return the fields of a text as forms without files are sent.
 
     Raises:
-        HTTPException: it has too many.
+        HTTPException: it has too many, or too long ones.
     """
+    if text.count("%") > MAX_ESCAPES:
+        raise HTTPException(400, "the form is too long; send its largest text as a file")
     try:
         return Form(parse_qsl(text, keep_blank_values=True, max_num_fields=MAX_FIELDS))
     except ValueError:

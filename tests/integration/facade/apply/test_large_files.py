@@ -144,6 +144,19 @@ def test_yaml_is_bounded_in_all_files_together(
 
 
 @on_sqlite
+def test_json_is_bounded_in_all_files_together(
+    facade_url: str, ledger: Ledger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(yaml_parser, "MOST_JSON_VALUES", 1000)
+    files = [{"name": f"{number}.json", "text": json.dumps([1] * 400)} for number in range(4)]
+    with client(f"{facade_url}/api/v1", manager_token(ledger, "mary", "acme")) as manager:
+        refused = manager.post("/apply.json", json={"files": files}).json()["details"]
+
+    long = {fault["file"] for fault in refused if "several parts" in fault["message"]}
+    assert long == {"2.json", "3.json"}, refused
+
+
+@on_sqlite
 @pytest.mark.parametrize(
     "text", ["# nothing\n" * 210_000, " " * 2_100_000, "a: '" + "x\n " * 700_000 + "'"], ids=len
 )
