@@ -17,7 +17,10 @@ from jobauto_prefect.errors import Fault, Forbidden, InvalidInput
 from jobauto_prefect.facade.gateway.policy.body_filters import Body, require_object
 
 MAX_ITEMS = 1_000
-"""Items of any list in a body."""
+"""Items of any list in a body; of what is looked for, of all its lists together."""
+
+MAX_NUMBER = 2**53
+"""Of what is looked for: Prefect multiplies pages, and its database fails on more than 64 bits."""
 
 MAX_TAGS = 30
 """Of what is written or looked for. Prefect fails on a run with more than 100 of them, those of its
@@ -94,9 +97,14 @@ def require_limits(body: Any, *, is_filter: bool) -> None:
         InvalidInput: with every error.
     """
     faults = []
+    items = 0
     for pointer, value, _ in walk(body):
-        if isinstance(value, list) and len(value) > MAX_ITEMS:
-            faults.append(_too_many(pointer, value, MAX_ITEMS))
+        if isinstance(value, list):
+            items += len(value)
+            if len(value) > MAX_ITEMS:
+                faults.append(_too_many(pointer, value, MAX_ITEMS))
+        if is_filter and isinstance(value, int | float) and abs(value) > MAX_NUMBER:
+            faults.append(Fault(pointer, "number", f"is beyond {MAX_NUMBER}"))
         max_length = _max_length(pointer, is_filter)
         if max_length is not None and isinstance(value, str) and len(value) > max_length:
             message = f"has {len(value)} characters; send at most {max_length}"
@@ -104,6 +112,9 @@ def require_limits(body: Any, *, is_filter: bool) -> None:
         if not is_filter and _STATE.fullmatch(pointer) and _length(value) > MAX_STATE_LENGTH:
             message = f"has more than {MAX_STATE_LENGTH} characters as JSON; send a shorter message"
             faults.append(Fault(pointer, "length", message))
+    if is_filter and items > MAX_ITEMS and not faults:
+        message = f"has {items} items in its lists; look for at most {MAX_ITEMS} at once"
+        faults.append(Fault("", "items", message))
     if faults:
         raise InvalidInput(faults)
 

@@ -12,7 +12,7 @@ import pytest
 from jobauto_prefect.engine.prefect_server.app import LONGEST_STATE_TEXT
 from jobauto_prefect.facade.gateway.forwarding import ITEMS_AT_ONCE
 from jobauto_prefect.facade.gateway.middleware import MAX_MEMBERS_BYTES
-from jobauto_prefect.facade.gateway.policy.body_rules import MAX_TAGS
+from jobauto_prefect.facade.gateway.policy.body_rules import MAX_ITEMS, MAX_NUMBER, MAX_TAGS
 from tests.support.breakable import hang_up
 from tests.support.gateway import OURS, PASSWORD, Gateway, basic
 from tests.support.servers import prefect_client
@@ -193,6 +193,21 @@ def test_nobody_writes_or_looks_for_more_tags_than_prefect_bears(gate: Gateway) 
     for answer in refused:
         assert answer.status_code == 400, (answer.request.url, answer.text)
         assert {fault["rule"] for fault in answer.json()["details"]} == {"items"}
+
+
+def test_what_is_looked_for_is_bounded_as_a_whole(gate: Gateway) -> None:
+    """Prefect failed on such numbers, and took seconds to write such a statement."""
+    some = [str(uuid4()) for _ in range(MAX_ITEMS // 2)]
+    many = {"id": {"any_": some}, "deployment_id": {"any_": some}, "name": {"any_": ["one more"]}}
+    with gate.as_("manager") as manager:
+        for path, body in (
+            ("/flow_runs/filter", {"offset": 2**70}),
+            ("/flow_runs/paginate", {"page": 10**18, "limit": 200}),
+            ("/flow_runs/filter", {"flow_runs": many}),
+        ):
+            assert manager.post(path, json=body).status_code == 400, (path, body)
+        for body in ({"offset": MAX_NUMBER}, {"flow_runs": many | {"name": None}}):
+            assert manager.post("/flow_runs/filter", json=body).status_code == 200
 
 
 def test_other_lists_that_cost_prefect_something_for_each_are_short(gate: Gateway) -> None:
