@@ -2,12 +2,17 @@
 
 import json
 import re
+from bisect import bisect_left
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from jobauto_prefect.definitions.findings import Finding, child, quote
 
 # A string may lack its closing quote: so every text is read in one pass, however broken.
 _PIECE = re.compile(r'"(?:[^"\\]++|\\.)*+"?|[{}\[\],:]|[^\s"{}\[\],:]++', re.DOTALL)
+
+
+_NEWLINE = re.compile("\n")
 
 
 @dataclass(slots=True)
@@ -25,7 +30,7 @@ class _Container:
         return child(self.pointer, self.index if self.key is None else self.key)
 
 
-@dataclass(slots=True)
+@dataclass
 class Positions:
     """Offsets of a valid JSON text, by JSON pointer; of a repeated key the last one counts."""
 
@@ -42,8 +47,12 @@ class Positions:
 
     def line_and_column(self, offset: int) -> tuple[int, int]:
         """Return line and column of an offset; both count from 1, columns in characters."""
-        line = self.text.count("\n", 0, offset) + 1
-        return line, offset - self.text.rfind("\n", 0, offset)
+        line = bisect_left(self._newlines, offset)
+        return line + 1, offset - (self._newlines[line - 1] if line else -1)
+
+    @cached_property
+    def _newlines(self) -> list[int]:
+        return [match.start() for match in _NEWLINE.finditer(self.text)]
 
 
 def locate(text: str) -> Positions:
