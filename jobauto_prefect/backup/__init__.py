@@ -1,1 +1,1 @@
-"""Backups: one file of a whole installation, and a new installation made of one."""
+"""Backups: one file of a whole installation, and a new installation from such a file."""

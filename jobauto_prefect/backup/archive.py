@@ -1,9 +1,9 @@
-"""The file of a backup: a tar with the manifest first, the databases, and the sealed part last.
+"""The file of a backup: a tar of the manifest, the databases and, last, the sealed part.
 
-The manifest says what is in it, with SHA-256 of each database; the sealed part holds the SHA-256
-of the manifest, so that with the passphrase nothing can be changed unseen. A reader takes no other
-bytes than those which `write_backup` writes: each member stands where the ones before it end, and
-nothing follows the last.
+The manifest lists the contents, with the SHA-256 of each database; the sealed part contains the
+SHA-256 of the manifest, so that with the passphrase every change is detected. A reader accepts only
+the bytes that `write_backup` writes: each member starts where the previous one ends, and nothing
+follows the last.
 """
 
 import base64
@@ -30,18 +30,18 @@ from jobauto_prefect.errors import BackupDamaged, Conflict, Fault, InvalidInput,
 from jobauto_prefect.home import private_file
 
 SHORTEST = 8
-"""Characters of a passphrase, at least."""
+"""Minimum length of a passphrase in characters."""
 
 COST = {"n": 2**16, "r": 8, "p": 1}
-"""Of scrypt: 64 MiB of memory, and some tenths of a second."""
+"""Scrypt parameters: 64 MiB of memory, and some tenths of a second."""
 
 SUM = "sha256"
 SALT, NONCE = 16, 12
-ALTERED = "its sealed part is not as it was written"
+ALTERED = "its sealed part was altered"
 
 
 class Envelope(BaseModel):
-    """What is sealed, and how: as `seal` does it, in no other way that a file may ask for."""
+    """What is sealed, and how: only as `seal` does it, whatever a file may ask for."""
 
     model_config = ConfigDict(strict=True, extra="forbid")
 
@@ -57,7 +57,7 @@ class Envelope(BaseModel):
 
 
 def require_passphrase(passphrase: str) -> str:
-    """Return a passphrase that may be used for a new backup.
+    """Return a passphrase if it may be used for a new backup.
 
     Raises:
         InvalidInput: it is too short.
@@ -80,16 +80,15 @@ def seal(values: Mapping[str, Any], passphrase: str) -> bytes:
 
 
 def _sum_of(envelope: Mapping[str, Any]) -> str:
-    """Return what tells an altered sealed part from another passphrase."""
+    """Return a check value that tells an altered sealed part from a wrong passphrase."""
     return hashlib.sha256(json.dumps(envelope, sort_keys=True).encode()).hexdigest()
 
 
 def unseal(data: bytes, passphrase: str) -> bytes:
-    """Return the JSON that was sealed.
+    """Return the sealed JSON.
 
     Raises:
-        Conflict: the passphrase is another one.
-        BackupDamaged: it is not as it was sealed.
+        Conflict: the passphrase is wrong. BackupDamaged: it was altered after sealing.
     """
     try:
         envelope = Envelope.model_validate_json(data)
@@ -105,9 +104,7 @@ def unseal(data: bytes, passphrase: str) -> bytes:
     try:
         return AESGCM(_key(passphrase, salt)).decrypt(nonce, sealed, None)
     except InvalidTag:
-        raise Conflict(
-            "the passphrase is not the one of this backup; nothing was written, try again"
-        ) from None
+        raise Conflict("the passphrase is wrong; nothing was written, try again") from None
 
 
 def _key(passphrase: str, salt: bytes) -> bytes:
@@ -117,14 +114,14 @@ def _key(passphrase: str, salt: bytes) -> bytes:
 FORMAT = 1
 MANIFEST, SEALED = "manifest.json", "sealed.json"
 LARGEST_TEXT = 64 * 2**20
-"""Bytes of manifest and sealed part that are read into memory."""
+"""Maximum size of manifest and sealed part, which are read into memory."""
 
 MANIFEST_SUM = "manifest_sha256"
 
 
 def _require_zone(text: str) -> str:
     if datetime.fromisoformat(text).tzinfo is None:
-        raise ValueError("a time without its zone")
+        raise ValueError("a time without a time zone")
     return text
 
 
@@ -133,12 +130,12 @@ Instant = Annotated[str, AfterValidator(_require_zone)]
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """What a backup says of itself; nothing of it is secret.
+    """The description of a backup; it contains no secrets.
 
-    All of the ledger that was committed by `taken_at` is in it; Prefect's database is that of
-    `prefect_taken_at`, None: it is not in here, and `prefect_missing` says why. `databases` are
-    `ledger` and `prefect`; where both are in one database there is `ledger` only, and
-    `is_shared`. `settings` are those in effect, without secrets.
+    It contains everything committed to the ledger by `taken_at`, and Prefect's database of
+    `prefect_taken_at`; if that is None, Prefect's database is not included, and `prefect_missing`
+    says why. `databases` are `ledger` and `prefect`; if both are in one database, there is only
+    `ledger`, and `is_shared` is true. `settings` are those in effect, without secrets.
     """
 
     jobauto: Line
@@ -156,7 +153,7 @@ class Manifest:
 
 @dataclass(frozen=True, slots=True)
 class Secrets:
-    """What only the passphrase opens: the key's file, files with settings, variables."""
+    """What only the passphrase opens: the key file, settings files, variables."""
 
     key: str
     files: Mapping[Annotated[str, Field(pattern=r"^(jobauto|database)\.env$")], str]
@@ -175,7 +172,7 @@ _HEADING, _MANIFEST, _SECRETS = TypeAdapter(_Heading), TypeAdapter(Manifest), Ty
 
 @dataclass(frozen=True, slots=True)
 class Backup:
-    """An open file that was found whole, and its secrets."""
+    """A verified open file, and its secrets."""
 
     manifest: Manifest
     secrets: Secrets = field(repr=False)
@@ -183,7 +180,7 @@ class Backup:
     _places: Mapping[str, int]
 
     def content(self, database: str) -> Content:
-        """Return the content of a database in it, which is compared with its sum once more."""
+        """Return the content of a database in it, whose checksum is verified once more."""
         return Content(self._file, self._places[database], self.manifest.databases[database])
 
 
@@ -200,7 +197,7 @@ def write_backup(
     secrets: Mapping[str, Any],
     passphrase: str,
 ) -> None:
-    """Write a backup, 0600, to the disk. Each content goes once it is in the file.
+    """Write a backup, 0600, to the disk. Each content is deleted once it is in the file.
 
     `contents` are the files of the databases that the manifest names.
     """
@@ -228,12 +225,12 @@ def _entry(name: str, size: int) -> tarfile.TarInfo:
 
 @contextmanager
 def open_backup(path: Path, ask_passphrase: Callable[[], str]) -> Iterator[Backup]:
-    """Open a backup and find out whether all of it is as it was written; nothing is unpacked.
+    """Open a backup and verify all of it; nothing is unpacked.
 
     Raises:
-        NotFound: there is no such file, or it can't be read.
-        BackupDamaged: it is no backup, is cut off, or was altered.
-        Conflict: the passphrase is another one, or a newer version made this file.
+        NotFound: the file does not exist or can't be read.
+        BackupDamaged: it is not a backup, is truncated, or was altered.
+        Conflict: the passphrase is wrong, or a newer version made this file.
     """
     try:
         file = path.open("rb")
@@ -271,7 +268,7 @@ def _read(file: IO[bytes], ask_passphrase: Callable[[], str]) -> Backup:
     _require(file, bytes(2 * tarfile.BLOCKSIZE), SEALED)
     _require(file, _padding(file, tarfile.RECORDSIZE), SEALED)
     if file.read(1):
-        raise BackupDamaged(f"something follows {SEALED}")
+        raise BackupDamaged(f"there is data after {SEALED}")
     secrets = _secrets(unseal(sealed, ask_passphrase()))
     if secrets.manifest_sha256 != hashlib.sha256(described).hexdigest():
         raise BackupDamaged("its manifest was altered")
@@ -283,9 +280,9 @@ def _padding(file: IO[bytes], unit: int) -> bytes:
 
 
 def _require(file: IO[bytes], expected: bytes, name: str) -> None:
-    """Read what can be nothing else."""
+    """Read a member that must be at this position."""
     if file.read(len(expected)) != expected:
-        raise BackupDamaged(f"{name} is not where it should be, or the file is cut off")
+        raise BackupDamaged(f"{name} is not where it should be, or the file is truncated")
 
 
 def _text(file: IO[bytes], name: str) -> bytes:
@@ -293,18 +290,18 @@ def _text(file: IO[bytes], name: str) -> bytes:
     try:
         size = tarfile.TarInfo.frombuf(block, tarfile.ENCODING, "surrogateescape").size
     except tarfile.TarError:
-        raise BackupDamaged("it is no backup, or is cut off") from None
+        raise BackupDamaged("it is not a backup, or is truncated") from None
     if not 0 <= size <= LARGEST_TEXT or block != _entry(name, size).tobuf():
         raise BackupDamaged(f"{name} is not where it should be")
     content = file.read(size)
     if len(content) != size:
-        raise BackupDamaged("it is cut off")
+        raise BackupDamaged("it is truncated")
     _require(file, _padding(file, tarfile.BLOCKSIZE), name)
     return content
 
 
 def _manifest(text: bytes) -> Manifest:
-    """Return the manifest that a text says.
+    """Parse a manifest.
 
     Raises:
         Conflict: a newer version made it.

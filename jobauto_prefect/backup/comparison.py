@@ -1,8 +1,7 @@
-"""What differs between a restored ledger and the copy of Prefect's database beside it.
+"""Differences between a restored ledger and the copy of Prefect's database beside it.
 
-Nothing runs yet that could be asked, so Prefect's tables are read themselves; nothing is written
-to them. What differs otherwise, such as fields of deployments, is found by the services once
-`jobauto up` runs.
+No server is running yet, so Prefect's tables are read directly; nothing is written to them. The
+services find other differences, such as fields of deployments, once `jobauto up` runs.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -24,7 +23,7 @@ BEGUN_RUNS = (
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """One thing that one of them does not know, or knows otherwise, and what becomes of it."""
+    """One thing that only one of them has, or that differs, and what will happen to it."""
 
     kind: str
     id: str
@@ -34,7 +33,7 @@ class Difference:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """What differs, and the flow runs that Prefect does not know and jobs wait for."""
+    """The differences, and the flow runs unknown to Prefect that jobs wait for."""
 
     differences: tuple[Difference, ...] = ()
     unknown_runs: frozenset[UUID] = frozenset()
@@ -49,12 +48,17 @@ def compare(session: ReadingSession, prefect: Database) -> Comparison:
     gone = frozenset(templates) - _known(prefect, KNOWN_DEPLOYMENTS, templates)
     differences = [
         *(
-            Difference("flow run", str(run), f"job {waiting[run]}", "not in Prefect: made anew")
+            Difference(
+                "flow run", str(run), f"job {waiting[run]}", "not in Prefect: will be created again"
+            )
             for run in sorted(unknown, key=str)
         ),
         *(
             Difference(
-                "deployment", str(deployment), templates[deployment], "not in Prefect: made anew"
+                "deployment",
+                str(deployment),
+                templates[deployment],
+                "not in Prefect: will be created again",
             )
             for deployment in sorted(gone, key=str)
         ),
@@ -71,7 +75,7 @@ def _known(prefect: Database, statement: str, ids: Iterable[UUID]) -> set[UUID]:
 def _begun(
     session: ReadingSession, prefect: Database, deployments: Iterable[UUID]
 ) -> Iterator[Difference]:
-    """Compare the begun flow runs of this ledger, as far as Prefect knows, with their jobs."""
+    """Compare the started flow runs of this ledger that Prefect has with their jobs."""
     ours = set(deployments)
     begun = {
         UUID(str(run)): state
@@ -85,12 +89,12 @@ def _begun(
 
 def _difference(run: UUID, state: str, job: tuple[int, str] | None) -> Sequence[Difference]:
     if job is None:
-        what = f"{state} in Prefect, and no job has it: it becomes Crashed once the services run"
+        what = f"{state} in Prefect, but no job has it: it becomes Crashed once the services run"
         return [Difference("flow run", str(run), "", what)]
     number, state_of_job = job
     if state_of_job == JobState.RUNNING:
         return []
-    what = f"{state} in Prefect, and its job is {state_of_job}"
+    what = f"{state} in Prefect, but its job is {state_of_job}"
     if state_of_job not in LIVE_JOBS:
-        what += ": Prefect is told"
+        what += ": Prefect will be corrected"
     return [Difference("flow run", str(run), f"job {number}", what)]

@@ -17,7 +17,7 @@ Sum = Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """A database in a backup: the file in the archive, its bytes, and what made it."""
+    """A database in a backup: its file in the archive, its size, and the program that wrote it."""
 
     name: Line
     kind: Annotated[str, Field(pattern="^(sqlite|postgresql)$")]
@@ -27,7 +27,7 @@ class Member:
 
 
 class Content:
-    """The bytes of a database in the file; the last ones come once the sum of all is right."""
+    """The bytes of a database in the file; the last ones require the right checksum."""
 
     def __init__(self, file: IO[bytes], at: int, member: Member) -> None:
         self._file, self._at, self._left, self._member = file, at, member.size, member
@@ -37,14 +37,12 @@ class Content:
         """Return the next bytes, empty at the end.
 
         Raises:
-            BackupDamaged: it is not as it was written.
+            BackupDamaged: it was altered.
         """
         chunk = os.pread(self._file.fileno(), min(size, self._left), self._at)
         self._at, self._left = self._at + len(chunk), self._left - len(chunk)
         self._digest.update(chunk)
         is_over = self._left == 0 or not chunk
         if is_over and (self._left or self._digest.hexdigest() != self._member.sha256):
-            raise BackupDamaged(
-                f"{self._member.name} is not as it was written; take another copy of the file"
-            )
+            raise BackupDamaged(f"{self._member.name} was altered; take another copy of the file")
         return chunk

@@ -1,4 +1,4 @@
-"""Making a backup of an installation, while all of it runs."""
+"""Backs up a running installation."""
 
 import os
 import shutil
@@ -28,12 +28,12 @@ from jobauto_prefect.ledger.store import Ledger
 from jobauto_prefect.settings import Settings, host_name
 
 Progress = Callable[[str, int, int], None]
-"""Called with the name of what is being done, how much of it is, and of how much (0: unknown)."""
+"""Called with the name of the current step, how much of it is done, and of what (0: unknown)."""
 
 
 @dataclass(frozen=True, slots=True)
 class CreatedBackup:
-    """A backup that was made: the file, its bytes, and what it says of itself."""
+    """A finished backup: the file, its size, and its description."""
 
     path: Path
     size: int
@@ -50,14 +50,14 @@ def create_backup(
 ) -> CreatedBackup:
     """Write a backup to a new file, 0600: Prefect's database first, the ledger's last.
 
-    So the ledger knows more than Prefect, never less; what Prefect is missing it is told after a
-    restore. The key is read after the ledger was, under the lock of its rotation: it opens all
-    that is sealed there.
+    So the ledger never knows less than Prefect, and what Prefect lacks is sent to it after a
+    restore. The key is read after the ledger, under the lock of its rotation, so it opens
+    everything sealed there.
 
     Raises:
-        Conflict: there is such a file already, or another backup or a rotation is under way.
+        Conflict: the file exists, or another backup or a rotation is in progress.
         InvalidInput: the passphrase is too short.
-        NotReady: a program is missing that it takes, or the folder.
+        NotReady: a required program or the folder is missing.
         LedgerUnavailable: a database does not answer.
     """
     require_passphrase(passphrase)
@@ -82,10 +82,10 @@ def create_backup(
 
 @contextmanager
 def _staging(target: Path) -> Iterator[Path]:
-    """Make a folder beside the file, 0700, gone afterwards; what a killed backup left goes first.
+    """Make a temporary folder beside the file, 0700; first delete what a killed backup left.
 
     Raises:
-        Conflict: the file is there already.
+        Conflict: the file exists.
         NotReady: nothing can be written there.
     """
     _require_new(target)
@@ -110,7 +110,7 @@ def _staging(target: Path) -> Iterator[Path]:
 
 def _require_new(target: Path) -> None:
     if target.exists():
-        raise Conflict(f"there is {target} already; name another file, or move that one away")
+        raise Conflict(f"{target} already exists; name another file, or move that one away")
 
 
 def _put(whole: Path, target: Path) -> None:
@@ -162,11 +162,11 @@ def _dump(
 
 
 def _missing(database: Database) -> str | None:
-    """Return why there is nothing of Prefect to copy here; None: there is."""
+    """Return why Prefect has nothing to copy here, or None if it has."""
     if database.kind == SQLITE:
         if database.file.exists():
             return None
-        return f"there is no database of Prefect at {database.file}"
+        return f"there is no Prefect database at {database.file}"
     try:
         if database.holds_anything():
             return None

@@ -1,4 +1,4 @@
-"""The two databases of an installation, of either kind: copied, looked at, filled."""
+"""The two databases of an installation, of either kind: copying, inspecting, filling."""
 
 import os
 import shutil
@@ -24,11 +24,11 @@ from jobauto_prefect.settings import Settings
 SQLITE, POSTGRESQL = "sqlite", "postgresql"
 LEDGER, PREFECT = "ledger", "prefect"
 SUFFIXES = {SQLITE: "db", POSTGRESQL: "dump"}
-AT_ONCE = 500  # values in a statement
+AT_ONCE = 500  # values per statement
 
 
 def member_name(database: str, kind: str) -> str:
-    """Return what a database of a kind is called in a backup."""
+    """Return the file name of a database of a kind in a backup."""
     return f"{database}.{SUFFIXES[kind]}"
 
 
@@ -46,32 +46,32 @@ class Database:
 
     @property
     def member(self) -> str:
-        """Its file in a backup."""
+        """Its file name in a backup."""
         return member_name(self.name, self.kind)
 
     @property
     def file(self) -> Path:
-        """The database's file, where it is SQLite."""
+        """The database's file, for SQLite."""
         return sqlite.file_of(self.url)
 
     def dump(self, target: Path, progress: Progress) -> str:
-        """Write what is in it, as of one instant, to a new file; return what wrote it."""
+        """Write its contents, as of one instant, to a new file; return which program wrote it."""
         if self.kind == SQLITE:
             sqlite.copy(self.file, target, progress)
             return f"sqlite {sqlite3.sqlite_version}"
         return postgresql.dump(self.url, target)
 
     def holds_anything(self) -> bool:
-        """Whether there is something in it, or, of SQLite, its file."""
+        """Whether it has contents or, for SQLite, whether its file exists."""
         if self.kind == SQLITE:
             return self.file.exists()
         return not postgresql.is_empty(self.url)
 
     def restore(self, made_by: str, open_content: Callable[[], Content]) -> None:
-        """Make its tables as our own and Prefect's migrations do, and fill them with rows.
+        """Create its tables by our own and Prefect's migrations, and fill them with rows.
 
         Raises:
-            BackupDamaged: the content is not of such tables.
+            BackupDamaged: the content does not match such tables.
             NotReady: a program is missing, or the tables are of a newer version.
         """
         if self.kind == POSTGRESQL:
@@ -103,7 +103,7 @@ class Database:
         return both and postgresql.same_database(self.url, other.url)
 
     def select(self, statement: str, values: Sequence[str] | None = None) -> list[tuple[Any, ...]]:
-        """Return the rows of a statement; `{values}` in it stands for the list of values."""
+        """Return the rows of a statement, in which `{values}` stands for the list of values."""
         if values is None:
             return self._select(statement, ())
         pages = (values[at : at + AT_ONCE] for at in range(0, len(values), AT_ONCE))
@@ -126,12 +126,12 @@ class Database:
         except (sqlite3.Error, psycopg.Error) as error:
             reason = str(error).splitlines()[0]
             raise LedgerUnavailable(
-                f"the database of {self.name} can't be read ({reason}); see to it and try again"
+                f"the database of {self.name} can't be read ({reason}); solve that and try again"
             ) from error
 
 
 def databases_of(settings: Settings) -> tuple[Database, Database]:
-    """Return Prefect's and the ledger's, as the settings name them, whether there or not."""
+    """Return Prefect's and the ledger's database by the settings, whether they exist or not."""
     return (
         Database(PREFECT, prefect_database_url(settings)),
         Database(LEDGER, settings.ledger_url),

@@ -1,8 +1,8 @@
-"""The rows of a dump of PostgreSQL, in tables of our own.
+"""Loads the rows of a PostgreSQL dump into tables of our own.
 
-A dump is statements: functions, triggers, views and whatever somebody wrote into it. None is
-executed. `pg_restore` writes the dump as text, and of that only rows and positions of sequences are
-taken, by statements that are made here for tables that our own migrations have made.
+A dump is a list of statements: functions, triggers, views and whatever somebody wrote into it. None
+is executed. `pg_restore` writes the dump as text, of which only rows and positions of sequences are
+used, by statements built here for tables that our own migrations created.
 """
 
 import contextlib
@@ -35,7 +35,7 @@ SEQUENCE = re.compile(
     % QUALIFIED
 )
 ENCODING = re.compile(rb"SET client_encoding = '([A-Z0-9_]+)';\n")
-"""Lines of `pg_restore` that are understood; no other one is."""
+"""The only lines of `pg_restore` that are interpreted."""
 
 COLUMNS = f"""
     SELECT relname, attname FROM pg_class JOIN pg_attribute ON attrelid = pg_class.oid
@@ -57,14 +57,14 @@ SEQUENCES = """
 def restore(
     url: str, made_by: str, open_content: Callable[[], Content], make_tables: Callable[[str], None]
 ) -> None:
-    """Fill an empty database with the rows of a dump. All of it will belong to the URL's user.
+    """Fill an empty database with the rows of a dump. The URL's user will own all of it.
 
-    `make_tables` makes those of a revision; only their rows and where their sequences are come from
-    the dump, in one transaction. No statement of the dump is ever executed.
+    `make_tables` creates the tables of a revision; only their rows and the positions of their
+    sequences come from the dump, in one transaction. No statement of the dump is ever executed.
 
     Raises:
-        NotReady: there is no `pg_restore` for it, or no tables of that revision.
-        BackupDamaged: the dump is not of such tables.
+        NotReady: no suitable `pg_restore` is installed, or that revision has no tables.
+        BackupDamaged: the dump does not match such tables.
     """
     path = postgresql.restorer(url, made_by)
     with postgresql.connect(url) as connection:
@@ -78,7 +78,7 @@ def restore(
             _script(path, open_content()) as script,
         ):
             _copy(connection, schema, tables, script)
-    except psycopg.Error as error:  # what it says may have values of rows in it
+    except psycopg.Error as error:  # its message may contain values of rows
         where = error.diag.table_name or "its tables"
         raise BackupDamaged(
             f"rows of the dump do not fit {where} (SQLSTATE {error.sqlstate}); nothing of them was"
@@ -87,7 +87,7 @@ def restore(
 
 
 def _make_schema(connection: psycopg.Connection) -> str:
-    """Return the schema in which this connection makes tables; it is made where it is missing."""
+    """Return the schema in which this connection creates tables, created if missing."""
     row = connection.execute(
         "SELECT btrim(name, ' \"') FROM regexp_split_to_table(current_setting('search_path'), ',')"
         " AS name WHERE btrim(name, ' \"') <> '$user' OR to_regnamespace(quote_ident(current_user))"
@@ -103,10 +103,10 @@ def _make_schema(connection: psycopg.Connection) -> str:
 
 @contextmanager
 def _script(program: str, content: Content, *options: str) -> Iterator[IO[bytes]]:
-    """Open the rows of a dump as `pg_restore` writes them; no server is asked.
+    """Open the rows of a dump as written by `pg_restore`, without a server.
 
     Raises:
-        BackupDamaged: it can't be read, or is not as it was written.
+        BackupDamaged: it can't be read, or was altered.
     """
     with (
         tempfile.TemporaryFile() as messages,
@@ -134,10 +134,10 @@ def _script(program: str, content: Content, *options: str) -> Iterator[IO[bytes]
 
 
 def _feed(content: Content, pipe: IO[bytes]) -> None:
-    with contextlib.suppress(BrokenPipeError), pipe:  # its exit code and its message say why
+    with contextlib.suppress(BrokenPipeError), pipe:  # its exit code and its message explain it
         shutil.copyfileobj(content, pipe, CHUNK)
     while content.read():
-        pass  # all of it is compared with its sum
+        pass  # to verify the checksum of all of it
 
 
 def _revision(program: str, content: Content, schema: str) -> str:
@@ -156,7 +156,7 @@ def _revision(program: str, content: Content, schema: str) -> str:
 
 @contextmanager
 def _bare_tables(connection: psycopg.Connection, schema: str) -> Iterator[dict[str, set[str]]]:
-    """Empty the tables of a schema, and leave out their triggers and foreign keys meanwhile."""
+    """Empty the tables of a schema; within the block they have no triggers and foreign keys."""
     tables: dict[str, set[str]] = {}
     for table, column in connection.execute(COLUMNS, (schema,)):
         tables.setdefault(table, set()).add(column)
@@ -173,7 +173,7 @@ def _bare_tables(connection: psycopg.Connection, schema: str) -> Iterator[dict[s
     connection.execute(sql.SQL("TRUNCATE {}").format(sql.SQL(", ").join(named.values())))
     yield tables
     for table, key, definition in keys:
-        known = sql.SQL(definition)  # as this database says it
+        known = sql.SQL(definition)  # in this database's notation
         alter(table, sql.SQL("ADD CONSTRAINT {} {}").format(sql.Identifier(key), known))
     for table in tables:
         alter(table, sql.SQL("ENABLE TRIGGER USER"))
@@ -182,7 +182,7 @@ def _bare_tables(connection: psycopg.Connection, schema: str) -> Iterator[dict[s
 def _copy(
     connection: psycopg.Connection, schema: str, tables: dict[str, set[str]], script: IO[bytes]
 ) -> None:
-    """Copy the rows of these tables, and set their sequences; all else in the script is left."""
+    """Copy the rows of these tables and set their sequences; ignore the rest of the script."""
     filled: set[str] = set()
     sequences = {row[0] for row in connection.execute(SEQUENCES, (schema,))}
     for line in script:

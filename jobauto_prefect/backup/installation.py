@@ -1,4 +1,4 @@
-"""What of an installation is outside of its databases: settings, versions, the environment."""
+"""The parts of an installation outside its databases: settings, versions, the environment."""
 
 import os
 from collections.abc import Mapping
@@ -11,20 +11,20 @@ from jobauto_prefect.settings import Settings
 from jobauto_prefect.variables import config_files
 
 OURS = ("JOBAUTO_", "PREFECT_", "DB_")
-"""How the variables begin that say how the service runs."""
+"""Prefixes of the variables that determine how the service runs."""
 
 TOKENS = ("JOBAUTO_TOKEN", "JOBAUTO_WORKER_TOKEN", "PREFECT_API_AUTH_STRING", "PREFECT_API_KEY")
-"""Those say who somebody is, and are worth nothing in another installation."""
+"""Variables that identify somebody; they are useless in another installation."""
 
 PLACES = frozenset({"home", "database_url", "database_listen_url", "key_file"})
-"""Settings that say where an installation is: each has its own."""
+"""Settings of an installation's location: each has its own."""
 
 GUARDED = frozenset({"webhook_urls"})
-"""Settings in whose values others' secrets may be: a path may be one."""
+"""Settings whose values may contain others' secrets: a path may be one."""
 
 
 def effective_settings(settings: Settings) -> dict[str, Any]:
-    """Return the settings that may be shown, as JSON, by name; addresses of databases are not."""
+    """Return the settings that may be shown, as JSON, by name; not the addresses of databases."""
     return {
         name: value
         for name, value in settings.model_dump(mode="json").items()
@@ -35,7 +35,7 @@ def effective_settings(settings: Settings) -> dict[str, Any]:
 
 
 def differing_settings(backup: Mapping[str, Any], settings: Settings) -> dict[str, tuple[Any, Any]]:
-    """Return settings that are not what they were: name -> what it was, what it is here."""
+    """Return changed settings: name -> (former value, present value)."""
     here = effective_settings(settings)
     names = sorted(backup.keys() | here.keys())
     return {
@@ -46,13 +46,13 @@ def differing_settings(backup: Mapping[str, Any], settings: Settings) -> dict[st
 
 
 def read_settings_files() -> dict[str, str]:
-    """Return the files with settings that there are, by their names."""
+    """Return the existing settings files, by name."""
     files = (file for file in config_files() if file.is_file() and os.access(file, os.R_OK))
     return {file.name: file.read_text() for file in files}
 
 
 def service_environment() -> dict[str, str]:
-    """Return the variables of this process that say how the service runs."""
+    """Return the variables of this process that determine how the service runs."""
     return {
         name: os.fsencode(value).decode(errors="replace")
         for name, value in sorted(os.environ.items())

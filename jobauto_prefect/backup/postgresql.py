@@ -14,7 +14,7 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from jobauto_prefect.errors import LedgerUnavailable, NotReady
 
 PACKAGES = Path("/usr/lib/postgresql")
-"""Where Debian has the programs of each major version."""
+"""Where Debian installs the programs of each major version."""
 
 VARIABLES: Mapping[str, str] = {
     "host": "PGHOST",
@@ -31,7 +31,7 @@ VARIABLES: Mapping[str, str] = {
     "sslcert": "PGSSLCERT",
     "sslkey": "PGSSLKEY",
 }
-"""What libpq reads from the environment: no password is in an argument list."""
+"""The variables that libpq reads: no password is in an argument list."""
 
 CONNECT_SECONDS = 15
 
@@ -47,7 +47,7 @@ HOLDS_ANYTHING = """
 
 
 def parameters(url: str) -> dict[str, str]:
-    """Return what libpq needs to connect, of an SQLAlchemy URL with any driver."""
+    """Return what libpq needs to connect, from an SQLAlchemy URL with any driver."""
     address = urlsplit(url)
     plain = address._replace(scheme="postgresql", query="", fragment="").geturl()
     settings = {name: str(value) for name, value in conninfo_to_dict(plain).items() if value}
@@ -56,7 +56,7 @@ def parameters(url: str) -> dict[str, str]:
 
 
 def same_database(url: str, other: str) -> bool:
-    """Whether two URLs lead to one database, perhaps to two schemas of it."""
+    """Whether two URLs lead to the same database, perhaps to two schemas in it."""
     names = ("host", "port", "dbname")
     mine, theirs = parameters(url), parameters(other)
     defaults = {"host": "localhost", "port": "5432"}
@@ -69,7 +69,7 @@ def connect(url: str) -> psycopg.Connection:
     """Open a connection, each statement of which is a transaction.
 
     Raises:
-        LedgerUnavailable: the server does not answer, or lets nobody in.
+        LedgerUnavailable: the server does not answer, or refuses the login.
     """
     try:
         address = make_conninfo(connect_timeout=CONNECT_SECONDS, **parameters(url))
@@ -85,17 +85,17 @@ def major_of(url: str) -> int:
 
 
 def is_empty(url: str) -> bool:
-    """Whether a database has no tables; what extensions brought does not count."""
+    """Whether a database has no tables; those of extensions do not count."""
     with connect(url) as connection:
         row = connection.execute(HOLDS_ANYTHING).fetchone()
         return row is not None and row[0] == 0
 
 
 def program(name: str, major: int) -> tuple[str, int]:
-    """Return the path and version of `pg_dump` or `pg_restore`: the given one's, or the next newer.
+    """Return path and version of `pg_dump` or `pg_restore`: of this version or the next newer.
 
     Raises:
-        NotReady: there is none that is not older.
+        NotReady: no such or newer version is installed.
     """
     versions = {version: path for path, version in _programs(name) if version >= major}
     if not versions:
@@ -118,11 +118,10 @@ def _programs(name: str) -> Iterator[tuple[str, int]]:
 
 
 def dump(url: str, target: Path) -> str:
-    """Write a database as it is at one instant to a file; return what wrote it, with version.
+    """Write a database, as of one instant, to a file; return which program and version wrote it.
 
     Raises:
-        NotReady: there is no `pg_dump` for this server.
-        LedgerUnavailable: it failed.
+        NotReady: no `pg_dump` for this server is installed. LedgerUnavailable: it failed.
     """
     path, version = program("pg_dump", major_of(url))
     options = ["--format=custom", "--no-password", "--lock-wait-timeout=60000"]
@@ -140,15 +139,15 @@ def dump(url: str, target: Path) -> str:
 
 
 def restorer(url: str, made_by: str) -> str:
-    """Return the path of a `pg_restore` for what made a dump, and for the server of the target.
+    """Return the path of a `pg_restore` that fits the dump's program and the target's server.
 
     Raises:
-        NotReady: there is none here.
+        NotReady: none is installed.
     """
     needed = max(major_of(url), int(made_by.removeprefix("pg_dump ")))
     return program("pg_restore", needed)[0]
 
 
 def one_line(text: str) -> str:
-    """Return the beginning of what a program said, in one line."""
+    """Return the beginning of a program's output, on one line."""
     return " ".join(text.split())[:500]

@@ -1,7 +1,7 @@
-"""Making a new installation of a backup.
+"""Makes a new installation from a backup.
 
-The key comes last, and until then the home is marked: whatever dies in between leaves nothing that
-anything starts with.
+The key comes last, and until then the home is marked: after a crash in between, nothing can start
+with it.
 """
 
 import re
@@ -53,8 +53,11 @@ class WaitingJob:
 
 @dataclass(frozen=True, slots=True)
 class WindowSummary:
-    """Windows of a run template between backup and restore that came to the same: a state of tasks,
-    and the rule that ended them."""
+    """Missed windows of a run template with the same outcome.
+
+    They were due between backup and restore; the outcome is a state of tasks, and the rule that
+    ended them.
+    """
 
     runtemplate: str
     state: str
@@ -66,7 +69,7 @@ class WindowSummary:
 
 @dataclass(frozen=True, slots=True)
 class RestoredInstallation:
-    """A new installation, frozen; what differs in it, and what is owed."""
+    """A new installation, frozen; the differences in it, and the missed windows."""
 
     home: Path
     manifest: Manifest
@@ -84,11 +87,12 @@ def restore_backup(
     actor: Actor,
     progress: Progress = lambda _what: None,
 ) -> RestoredInstallation:
-    """Make a new installation, where these settings say, of a backup that was found whole.
+    """Make a new installation, where these settings say, from a verified backup.
 
     Raises:
-        Conflict: there is an installation already, or the databases are of other kinds.
-        NotReady: a program is missing, another version is needed, or an earlier restore died.
+        Conflict: an installation exists there, or the databases are of other kinds.
+        NotReady: a program is missing, another version is needed, or an earlier restore was
+            interrupted.
         LedgerUnavailable: a database does not answer.
     """
     of_prefect, of_ledger = databases_of(settings)
@@ -101,7 +105,7 @@ def restore_backup(
         _fill([*staged.values(), *([shared] if shared else [])], backup, mark, progress)
         key = mark.staging / "secret.key"
         write_new(key, backup.secrets.key)
-        progress("looking at what differs and what is owed")
+        progress("comparing, and looking for missed windows")
         in_effect = staged_settings(settings, backup, mark.staging)
         ledger = _open(in_effect, staged[LEDGER], key)
         try:
@@ -132,7 +136,7 @@ def restore_backup(
 def _fill(
     databases: Sequence[Database], backup: Backup, mark: RestoreMark, progress: Progress
 ) -> None:
-    """Fill the databases; those of PostgreSQL are in their place from the beginning."""
+    """Fill the databases; those of PostgreSQL are in place from the start."""
     for database in databases:
         progress(f"restoring the database of {database.name}")
         member = LEDGER if backup.manifest.is_shared else database.name
@@ -142,10 +146,11 @@ def _fill(
 
 
 def _targets(of_prefect: Database, of_ledger: Database, manifest: Manifest) -> dict[str, Database]:
-    """Return where the databases of a backup go; Prefect's first.
+    """Return the targets of a backup's databases, Prefect's first.
 
     Raises:
-        Conflict: they are of other kinds here, or the same database is not the same here.
+        Conflict: they are of other kinds here, or one database in the backup is two here, or the
+            reverse.
     """
     if manifest.is_shared != of_ledger.is_same(of_prefect) and (
         manifest.is_shared or PREFECT in manifest.databases
@@ -175,17 +180,17 @@ def _other_kind(name: str, kind: str) -> str:
     if kind == SQLITE:
         return f"the database of {name} in this backup is SQLite; leave it to the home ({where})"
     return (
-        f"the database of {name} in this backup is PostgreSQL; make an empty one there, and name it"
+        f"the database of {name} in this backup is PostgreSQL; create an empty one and name it"
         f" ({where})"
     )
 
 
 def _require_room(settings: Settings, backup: Backup, targets: dict[str, Database]) -> None:
-    """Check all that can be checked before anything is written."""
+    """Check everything that can be checked before anything is written."""
     require_whole(settings.home)
     if settings.key_path.exists():
         raise Conflict(
-            f"there is an installation already: {settings.key_path}; name an empty JOBAUTO_HOME"
+            f"an installation already exists: {settings.key_path}; name an empty JOBAUTO_HOME"
         )
     for name, database in targets.items():
         made_by = backup.manifest.databases[name].tool
@@ -206,8 +211,8 @@ def _require_room(settings: Settings, backup: Backup, targets: dict[str, Databas
     _, prefect = versions()
     if PREFECT in targets and _numbers(manifest.prefect) > _numbers(prefect):
         raise NotReady(
-            f"Prefect's database is of version {manifest.prefect}, and here is {prefect}; install"
-            f" prefect=={manifest.prefect} and run this again"
+            f"Prefect's database is of version {manifest.prefect}, but {prefect} is installed here;"
+            f" install prefect=={manifest.prefect} and run this again"
         )
 
 
@@ -216,10 +221,10 @@ def _numbers(version: str) -> list[int]:
 
 
 def _help(settings: Settings, targets: dict[str, Database]) -> str:
-    """Return what a person does where a restore has died."""
+    """Return what to do after an interrupted restore."""
     names = [name for name, database in targets.items() if database.kind == POSTGRESQL]
     named = " and ".join(names)
-    emptied = f", make the databases of {named} anew (dropdb, createdb)" if names else ""
+    emptied = f", create the databases of {named} again (dropdb, createdb)" if names else ""
     elsewhere = [
         str(database.file)
         for database in targets.values()
@@ -230,7 +235,7 @@ def _help(settings: Settings, targets: dict[str, Database]) -> str:
 
 
 def _staged(database: Database, staging: Path) -> Database:
-    """Return where a database is filled: SQLite beside its place, where nobody finds it."""
+    """Return the URL to fill a database at; for SQLite a hidden place beside the final one."""
     if database.kind == POSTGRESQL:
         return database
     return replace(database, url=f"sqlite:///{staging / database.member}")
@@ -251,7 +256,7 @@ def _begin(
 ]:
     """Freeze the restored ledger, then open the windows that passed.
 
-    So what becomes of them is known before anything starts.
+    So their outcome is known before anything starts.
     """
     with ledger.reading() as session:
         comparison = compare(session, prefect) if prefect else None

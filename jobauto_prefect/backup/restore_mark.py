@@ -1,4 +1,4 @@
-"""The mark of a home into which a backup is being restored, and the folder where that begins."""
+"""The mark of a home into which a backup is being restored, and the folder it starts in."""
 
 import os
 import shutil
@@ -15,7 +15,7 @@ FOLDER = ".restoring"
 
 @dataclass(slots=True)
 class RestoreMark:
-    """`is_binding`: something is in its place already; what fails from then on leaves the mark."""
+    """`is_binding`: something is in its final place; a failure from then on leaves the mark."""
 
     staging: Path
     is_binding: bool = False
@@ -25,12 +25,12 @@ class RestoreMark:
 def mark_home(home: Path, helps: str) -> Iterator[RestoreMark]:
     """Mark a home while the block runs; a process that is killed in it leaves the mark.
 
-    What fails before anything is in its place leaves nothing. `helps` is what a person does
+    A failure before anything is in its final place leaves nothing. `helps` says what to do
     otherwise.
 
     Raises:
         NotReady: something can't be written.
-        BackupDamaged: the block says so; with `helps` where something is in its place.
+        BackupDamaged: the block raised it; with `helps` if something is in its final place.
     """
     marker, mark = home / RESTORING, RestoreMark(home / FOLDER)
     write_new(marker, helps)
@@ -38,7 +38,7 @@ def mark_home(home: Path, helps: str) -> Iterator[RestoreMark]:
     try:
         yield mark
         shutil.rmtree(mark.staging)
-        os.sync()  # what is in place is on the disk before the mark goes
+        os.sync()  # everything in place is on the disk before the mark is removed
         marker.unlink()
     except BaseException as error:
         if not mark.is_binding:
@@ -46,7 +46,7 @@ def mark_home(home: Path, helps: str) -> Iterator[RestoreMark]:
             marker.unlink(missing_ok=True)
         if isinstance(error, OSError):
             reason = error.strerror or str(error)
-            left = helps if mark.is_binding else "see to it, and restore again"
+            left = helps if mark.is_binding else "solve that, and restore again"
             raise NotReady(f"the backup can't be restored into {home}: {reason}; {left}") from error
         if isinstance(error, BackupDamaged) and mark.is_binding:
             raise BackupDamaged(f"{error}; {helps}") from error

@@ -1,8 +1,8 @@
-"""The files with settings of a backup, in a new installation.
+"""The settings files of a backup, in a new installation.
 
-`jobauto.env` is put in effect where there is none and it names no place: without its zone, its
-bounds of retention and the like the installation would be another one. All else is put beside, to
-be compared by hand: `database.env` would lead to the database of before.
+`jobauto.env` takes effect if there is none and it names no place: without its time zone, its
+retention and the like the installation would behave differently. Other files are only stored, to be
+compared manually: `database.env` would lead to the former database.
 """
 
 import os
@@ -22,21 +22,21 @@ from jobauto_prefect.variables import FILES, config_directory, config_files
 
 TAKEN = FILES[0]
 BESIDE = "restored"
-"""The folder in the home of what is not in effect."""
+"""The folder in the home for files not in effect."""
 
 ENVIRONMENT = "environment"
 
 
 @dataclass(frozen=True, slots=True)
 class PutFile:
-    """Where a file with settings is now; `why` it is not in effect, None: it is."""
+    """Where a settings file is now; `why` it is not in effect, None if it is."""
 
     path: Path
     why: str | None
 
 
 def staged_settings(settings: Settings, backup: Backup, staging: Path) -> Settings:
-    """Return the settings the installation will have; the file they come from is made there."""
+    """Return the settings the installation will have; their file is written to `staging`."""
     if _hindrance(backup) is not None or TAKEN not in backup.secrets.files:
         return settings
     file = staging / TAKEN
@@ -79,11 +79,11 @@ def _quoted(value: str) -> str:
 
 
 def _hindrance(backup: Backup) -> str | None:
-    """Return why jobauto.env is not put in effect; None: it may be."""
+    """Return why jobauto.env does not take effect; None if it may."""
     content = backup.secrets.files.get(TAKEN)
     target = config_directory() / TAKEN
     if target.exists():
-        return f"there is {target} already"
+        return f"{target} already exists"
     if content is None:
         return None
     if target.parent.is_dir() and not os.access(target.parent, os.W_OK):

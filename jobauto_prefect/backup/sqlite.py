@@ -1,4 +1,4 @@
-"""Copies of SQLite databases while others write to them, and their rows in tables of our own."""
+"""Copies SQLite databases while others write to them, and their rows to tables of our own."""
 
 import os
 import sqlite3
@@ -14,21 +14,21 @@ Progress = Callable[[int, int], None]
 """Called with how much is done, and of how much."""
 
 VERSION_TABLE = "alembic_version"
-"""Of the ledger's tables and of Prefect's."""
+"""The version table of the ledger and of Prefect."""
 
 PAGES = 4096
-"""Copied in one step: 16 MiB where pages have 4 KiB."""
+"""Pages copied per step: 16 MiB if pages have 4 KiB."""
 
 
 def file_of(url: str) -> Path:
-    """Return the file of an SQLAlchemy URL of SQLite."""
+    """Return the file of an SQLAlchemy URL for SQLite."""
     return Path(url.partition("?")[0].partition(":///")[2])
 
 
 def copy(source: Path, target: Path, progress: Progress) -> None:
-    """Copy a database as it is at one instant into a new file, 0600; no writer waits for it.
+    """Copy a database, as of one instant, to a new file, 0600, without blocking writers.
 
-    The read transaction that is held keeps SQLite from starting over at each write of others.
+    An open read transaction keeps SQLite from starting over whenever others write.
 
     Raises:
         LedgerUnavailable: it can't be read.
@@ -52,7 +52,7 @@ def revision_of(kept: Path) -> str:
     """Return the revision of the tables in a copy.
 
     Raises:
-        BackupDamaged: it has none.
+        BackupDamaged: it has no revision.
     """
     with _opened(":memory:", kept) as connection:
         _columns(connection, "kept", VERSION_TABLE)
@@ -63,9 +63,9 @@ def revision_of(kept: Path) -> str:
 
 
 def fill(target: Path, kept: Path) -> None:
-    """Put the rows of a copy into the same tables of another database, whose own rows go.
+    """Copy the rows of a copy to the same tables of another database, replacing its rows.
 
-    Nothing but rows is taken: no trigger, view, index, default or generated column of the copy.
+    Only rows are copied: no trigger, view, index, default or generated column.
 
     Raises:
         BackupDamaged: a table is missing in the copy, or its rows do not fit.
@@ -98,9 +98,9 @@ def fill(target: Path, kept: Path) -> None:
 
 @contextmanager
 def _opened(target: Path | str, kept: Path) -> Iterator[sqlite3.Connection]:
-    """Open a database, and with it a copy, `kept`, that is only read.
+    """Open a database, and attach a read-only copy as `kept`.
 
-    No function that the copy may name has effects: none is added, and no extension is loaded.
+    No function that the copy may call has effects: none is added, and no extension is loaded.
     """
     try:
         with closing(sqlite3.connect(target, isolation_level=None, uri=True)) as connection:
@@ -117,10 +117,10 @@ def _opened(target: Path | str, kept: Path) -> Iterator[sqlite3.Connection]:
 def _columns(
     connection: sqlite3.Connection, schema: str, table: str, wanted: list[str] | None = None
 ) -> list[str]:
-    """Return the columns of a table that are stored as they are given.
+    """Return the columns of a table that are stored, not generated.
 
     Raises:
-        BackupDamaged: it is no table, or lacks a column that is wanted.
+        BackupDamaged: it is not a table, or lacks a wanted column.
     """
     kinds = connection.execute(f"PRAGMA {schema}.table_list({_quoted(table)})").fetchall()
     found = connection.execute(f"PRAGMA {schema}.table_xinfo({_quoted(table)})").fetchall()

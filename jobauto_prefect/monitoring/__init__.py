@@ -1,4 +1,4 @@
-"""What a process tells of itself: metrics, health, the management port.
+"""What a process reports about itself: metrics, health, the management port.
 
-Nothing here is imported by the command line: `prometheus_client` takes 50 ms to import.
+The command line imports nothing of this: `prometheus_client` takes 50 ms to import.
 """

@@ -1,4 +1,4 @@
-"""Metrics that are read when they are asked for, before any library makes text of them."""
+"""Metrics that are read on request, before any library formats them."""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """A number, and the values of its family's labels in their order."""
+    """A number, and the values of its family's labels in order."""
 
     value: float
     labels: Sequence[str] = ()
@@ -14,7 +14,7 @@ class Sample:
 
 @dataclass(frozen=True, slots=True)
 class Family:
-    """Gauges of one name, read when they are asked for."""
+    """Gauges of one name, read on request."""
 
     name: str
     about: str

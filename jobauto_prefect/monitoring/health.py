@@ -10,14 +10,14 @@ from jobauto_prefect.errors import JobautoError
 from jobauto_prefect.monitoring.loops import STUCK_SECONDS, Loops
 
 ANSWER_SECONDS = 3.0
-"""How long a check may take."""
+"""Timeout of a check."""
 
 Check = Callable[[], Awaitable[str | None]]
-"""Returns why not; None: all is well."""
+"""Returns what is wrong; None if all is well."""
 
 
 async def run_checks(checks: Mapping[str, Check]) -> dict[str, str | None]:
-    """Return what each check has found, all asked at once; None: all is well."""
+    """Return the result of each check, all run concurrently; None if all is well."""
     reasons = await asyncio.gather(*(_answer(check) for check in checks.values()))
     return dict(zip(checks, reasons, strict=True))
 
@@ -33,7 +33,7 @@ async def _answer(check: Check) -> str | None:
 
 
 def check_loops(loops: Loops) -> Check:
-    """Whether all loops turn."""
+    """Check that all loops are running."""
 
     async def check() -> str | None:
         stuck = ", ".join(loops.stuck())
@@ -43,7 +43,7 @@ def check_loops(loops: Loops) -> Check:
 
 
 def check_answers(url: str) -> Check:
-    """Whether a server answers this address with success."""
+    """Check that a server answers this address with success."""
 
     async def check() -> str | None:
         verify = await asyncio.to_thread(certificates.verification, url)

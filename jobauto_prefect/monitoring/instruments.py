@@ -5,23 +5,23 @@ from prometheus_client import CollectorRegistry, Counter, Histogram
 from jobauto_prefect.monitoring.monitor import Monitor
 
 SHORT = (0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 15)
-"""Upper bounds of what takes milliseconds."""
+"""Upper bounds of durations of milliseconds."""
 
 LONG = (0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 1800, 7200)
-"""Upper bounds of what may wait for a worker, or for an outage to end."""
+"""Upper bounds of durations that may include waiting for a worker or for the end of an outage."""
 
 METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "WEBSOCKET"})
 OTHER = "other"
-"""A method nobody knows, or a path that is no route's: labels are of a bounded number."""
+"""Label of an unknown method, or of a path without a route: the number of labels is bounded."""
 
 
 class Requests:
-    """Requests by route: the route's template, never a path."""
+    """Requests by route: the route's template, not the path."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
         self._seconds = Histogram(
             "jobauto_request_seconds",
-            "From a request to the end of its answer.",
+            "Time from a request to the end of its answer.",
             ("method", "route"),
             buckets=SHORT,
             registry=registry,
@@ -34,7 +34,7 @@ class Requests:
         )
 
     def note(self, method: str, route: str | None, status: int | None, seconds: float) -> None:
-        """Count one request; status None: the client hung up."""
+        """Count one request; status None: the client disconnected."""
         method = method if method in METHODS else OTHER
         self._count.labels(method, route or OTHER, str(status or "hung up")).inc()
         if method != "WEBSOCKET":  # they may be open for days
@@ -42,33 +42,33 @@ class Requests:
 
 
 class Latencies:
-    """What the steps of a job's way take."""
+    """Durations of the steps of a job."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
         self.start = Histogram(
             "jobauto_job_start_seconds",
-            "From when a job was made and due to when a worker was granted it, by what made it.",
+            "Time until a worker was granted a job that was created and due, by what created it.",
             ("schedule_type",),
             buckets=LONG,
             registry=registry,
         )
         self.claim = Histogram(
             "jobauto_claim_seconds",
-            "What the decision about a claim takes, by what came of it.",
+            "Duration of the decision about a claim, by its result.",
             ("answer",),
             buckets=SHORT,
             registry=registry,
         )
         self.outcome = Histogram(
             "jobauto_outcome_seconds",
-            "From the end of a job's process to when the ledger had its outcome.",
+            "Time from the end of a job's process until the ledger had its outcome.",
             buckets=LONG,
             registry=registry,
         )
 
 
 class GatewayMonitor(Monitor):
-    """What the gateway tells of itself."""
+    """Metrics of the gateway."""
 
     def __init__(self) -> None:
         super().__init__("prefect")
@@ -76,7 +76,7 @@ class GatewayMonitor(Monitor):
 
 
 class FacadeMonitor(Monitor):
-    """What a facade tells of itself, and of the services in its process."""
+    """Metrics of a facade, and of the services in its process."""
 
     def __init__(self) -> None:
         super().__init__("facade")

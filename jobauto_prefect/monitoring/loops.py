@@ -1,4 +1,4 @@
-"""The loops of a process, and whether they turn. Pure; times are those of a monotonic clock."""
+"""The loops of a process, and whether they are running. Pure; times are monotonic."""
 
 import contextlib
 import time
@@ -11,7 +11,7 @@ STUCK_SECONDS = 120.0
 
 @dataclass(slots=True)
 class Loop:
-    """One loop. `began` is when its present round began; None: it waits for its next one."""
+    """One loop. `began` is the start of its current round; None: it is waiting for the next."""
 
     rounds: int = 0
     failures: int = 0
@@ -19,7 +19,7 @@ class Loop:
 
     @contextlib.contextmanager
     def round(self) -> Iterator[None]:
-        """Run one round; an error is counted, and raised."""
+        """Run one round; count and raise an error."""
         self.began = time.monotonic()
         try:
             yield
@@ -32,7 +32,7 @@ class Loop:
 
     @property
     def running_seconds(self) -> float:
-        """For how long its present round has gone on; 0: there is none."""
+        """How long the current round has taken, or 0 between rounds."""
         return 0.0 if self.began is None else time.monotonic() - self.began
 
 
@@ -43,9 +43,9 @@ class Loops:
     by_name: dict[str, Loop] = field(default_factory=dict)
 
     def loop(self, name: str) -> Loop:
-        """Return the loop of this name; a new one the first time."""
+        """Return the loop of this name, created on first use."""
         return self.by_name.setdefault(name, Loop())
 
     def stuck(self) -> list[str]:
-        """Return the names of those whose round has gone on for too long."""
+        """Return the names of those whose round has taken too long."""
         return [name for name, loop in self.by_name.items() if loop.running_seconds > STUCK_SECONDS]

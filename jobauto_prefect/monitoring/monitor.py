@@ -24,17 +24,17 @@ BUILT = ("part", "version")
 
 
 class _Reading(Collector):
-    """What is read at each scrape."""
+    """What is read on each scrape."""
 
     def __init__(self, read: Read) -> None:
         self._read = read
 
     def describe(self) -> Iterable[Metric]:
-        """Return nothing, so that the ledger is not asked when this is registered."""
+        """Return nothing, so that registering this does not query the ledger."""
         return ()
 
     def collect(self) -> Iterator[Metric]:
-        """Yield what there is now."""
+        """Yield the current metrics."""
         for family in self._read():
             kind = CounterMetricFamily if family.counts else GaugeMetricFamily
             metric = kind(family.name, family.about, labels=family.labels)
@@ -60,11 +60,11 @@ class Monitor:
         self.read_by(self._loops)
 
     def read_by(self, read: Read) -> None:
-        """Register what is read at each scrape, in whichever thread that is."""
+        """Register something to be read on each scrape, in the scraping thread."""
         self.registry.register(_Reading(read))
 
     def exposition(self) -> bytes:
-        """Return all metrics as Prometheus reads them; never in event loops: it asks the ledger."""
+        """Return all metrics in Prometheus' format. It queries the ledger: not for event loops."""
         return generate_latest(self.registry)
 
     def _loops(self) -> Iterator[Family]:
@@ -76,5 +76,5 @@ class Monitor:
             samples = [Sample(getattr(loop, value), (key,)) for key, loop in loops]
             yield Family(name, about, samples, ("loop",), counts=True)
         running = [Sample(loop.running_seconds, (key,)) for key, loop in loops]
-        about = "For how long the present round of a loop has gone on; 0: it waits for the next."
+        about = "How long the current round of a loop has taken; 0 between rounds."
         yield Family("jobauto_loop_running_seconds", about, running, ("loop",))

@@ -1,6 +1,6 @@
-"""The management port of a part: its metrics and its health, to whoever reaches it.
+"""The management port of a part: its metrics and health, for anyone who can reach it.
 
-It is never the port of the REST contract, and by itself it is reached from this machine alone.
+It is never the port of the REST contract, and by default only reachable from this machine.
 """
 
 import asyncio
@@ -25,16 +25,16 @@ JSON = "application/json"
 
 
 class Part(IntEnum):
-    """Each part, and how far its port is from JOBAUTO_MANAGEMENT_PORT."""
+    """Each part, and the offset of its port from JOBAUTO_MANAGEMENT_PORT."""
 
     FACADE = 0
     PREFECT = 1
     SERVICES = 2
-    WORKER = 3  #: and above: workers of one host take the first that is free
+    WORKER = 3  #: and above: each worker of a host takes the first free one
 
 
 def ports_of(settings: Settings, part: Part) -> Sequence[int]:
-    """Return the ports a part may have, the first one that is free; none: it has no such port."""
+    """Return the ports a part may use, to try in order; none if it has no such port."""
     first = settings.management_port
     if first is None:
         return ()
@@ -43,7 +43,7 @@ def ports_of(settings: Settings, part: Part) -> Sequence[int]:
 
 @contextlib.asynccontextmanager
 async def management_port(settings: Settings, part: Part, monitor: Monitor) -> AsyncIterator[None]:
-    """Serve a monitor meanwhile. Where no port is free the part does its work without one."""
+    """Serve a monitor within the context. If no port is free the part works without one."""
     ports = ports_of(settings, part)
     server = await _server(settings.management_host, ports, monitor) if ports else None
     try:

@@ -1,8 +1,8 @@
-"""Traces by OpenTelemetry, where the extra `traces` is installed and OTEL_* says where they go.
+"""Traces by OpenTelemetry, if the extra `traces` is installed and OTEL_* says where they go.
 
-What a trace goes on from is a traceparent (W3C Trace Context): of the request at hand it is in
-`logs.current_log_context()`, of a job and of an event in the ledger. Without a tracer nothing is
-imported and no span is made; a traceparent that came with a request is handed on all the same.
+A trace continues from a traceparent (W3C Trace Context): that of the current request is in
+`logs.current_log_context()`, those of jobs and events are in the ledger. Without a tracer nothing
+is imported and no span is created, but a request's traceparent is still passed on.
 """
 
 import contextlib
@@ -26,14 +26,14 @@ ENDPOINTS = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT"
 TRACEPARENT = "traceparent"
 
 _tracers: "list[Tracer]" = []
-"""That of this process, once it has one."""
+"""The tracer of this process, if it has one."""
 
 _ends: list[Callable[[], None]] = []
-"""Send what has not been sent; done at the end of the process at the latest."""
+"""Sends what is unsent; done at the end of the process at the latest."""
 
 
 def is_wanted(environment: Mapping[str, str]) -> bool:
-    """Whether the standard variables say that traces are exported."""
+    """Whether the standard variables ask for traces to be exported."""
     if environment.get("OTEL_SDK_DISABLED", "").lower() == "true":
         return False
     exporter = environment.get("OTEL_TRACES_EXPORTER", "")
@@ -41,12 +41,12 @@ def is_wanted(environment: Mapping[str, str]) -> bool:
 
 
 def is_on() -> bool:
-    """Whether this process makes spans."""
+    """Whether this process creates spans."""
     return bool(_tracers)
 
 
 def begin_tracing(part: str) -> None:
-    """Make spans from now on, if they are wanted; they are sent in batches, and at the end."""
+    """Start creating spans, if wanted; they are sent in batches, and at the end."""
     if not is_wanted(os.environ) or is_on():
         return
     try:
@@ -56,12 +56,12 @@ def begin_tracing(part: str) -> None:
         from opentelemetry.sdk.trace.export import BatchSpanProcessor
     except ImportError:
         logger.warning(
-            "OTEL_* ask for traces, and what makes them is not installed:"
+            "OTEL_* ask for traces, but the tracing libraries are not installed:"
             " pip install 'jobauto-prefect[traces]'"
         )
         return
     named = {} if os.environ.get("OTEL_SERVICE_NAME") else {"service.name": f"jobauto-{part}"}
-    # Not the provider of the whole process: Prefect and other libraries would use it.
+    # Not the global provider, which Prefect and other libraries would use.
     provider = TracerProvider(resource=Resource.create(named))
     provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
     _tracers.append(provider.get_tracer("jobauto_prefect"))
@@ -69,7 +69,7 @@ def begin_tracing(part: str) -> None:
 
 
 def end_tracing() -> None:
-    """Make no more spans; all that were made are sent."""
+    """Stop creating spans, and send all that were created."""
     _tracers.clear()
     while _ends:
         _ends.pop()()
@@ -79,9 +79,9 @@ def end_tracing() -> None:
 def span(
     name: str, parent: str | None = None, attributes: Attributes | None = None
 ) -> Iterator["Span | None"]:
-    """Do something as a span, which what is done then goes on from; None: there is no tracer.
+    """Trace the block as a span, from which nested work continues; None without a tracer.
 
-    `parent` is a traceparent; without one that of what is being done.
+    `parent` is a traceparent; the default is that of the current context.
     """
     noted = current_log_context()
     before = noted.traceparent
@@ -109,9 +109,9 @@ def note(
     attributes: Attributes | None = None,
     seconds: float = 0.0,
 ) -> str | None:
-    """Record a span of something that is over, having taken so long; return its traceparent.
+    """Record a span of a past operation with its duration; return its traceparent.
 
-    Without a parent it begins a trace. Without a tracer it is `parent`, which may be None.
+    Without a parent it starts a trace. Without a tracer this returns `parent`, which may be None.
     """
     if not _tracers:
         return parent
@@ -124,7 +124,7 @@ def note(
 
 @contextlib.contextmanager
 def _failures_shown(made: "Span") -> Iterator[None]:
-    """Show only the kind of an error in a span: its message may be about anything."""
+    """Show only the type of an error in a span: its message may contain anything."""
     from opentelemetry.trace import Status, StatusCode
 
     try:

@@ -71,7 +71,7 @@ def test_what_is_altered_while_it_is_restored_is_not_kept(installations: Install
             byte = file.read(1)
             file.seek(at)
             file.write(bytes([byte[0] ^ 1]))
-        with pytest.raises(BackupDamaged, match="is not as it was written"):
+        with pytest.raises(BackupDamaged, match="was altered"):
             restore_backup(installations.empty, backup, SERVICE)
     assert not installations.empty.key_path.exists()
     with pytest.raises(NotReady):

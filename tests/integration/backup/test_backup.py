@@ -304,7 +304,7 @@ def test_what_is_not_as_it_was_written_is_refused_before_anything_is_written(
         with pytest.raises(BackupDamaged, match="not whole"):
             installations.restore()
         installations.file.write_bytes(whole)
-    with pytest.raises(Conflict, match="passphrase is not the one"):
+    with pytest.raises(Conflict, match="passphrase is wrong"):
         open_backup(installations.file, lambda: secret("another")).__enter__()
     with pytest.raises(NotFound, match="can't be read"):
         open_backup(installations.file.with_name("nowhere"), lambda: PASSPHRASE).__enter__()
@@ -317,9 +317,9 @@ def test_what_is_not_as_it_was_written_is_refused_before_anything_is_written(
 @both_databases
 def test_what_holds_something_is_left_alone(installations: Installations, tmp_path: Path) -> None:
     installations.make()
-    with pytest.raises(Conflict, match="already; name another file"):
+    with pytest.raises(Conflict, match="already exists; name another file"):
         installations.make()
-    with pytest.raises(Conflict, match="an installation already"):
+    with pytest.raises(Conflict, match="an installation already exists"):
         installations.restore(installations.settings)
     own = installations.settings.model_copy(update={"home": tmp_path / "third"})
     with pytest.raises(Conflict, match="of ledger is not empty"):
@@ -382,7 +382,7 @@ def test_what_fails_before_anything_is_in_place_leaves_nothing(
         installations.restore()
         open_ledger(installations.empty).close()
     else:  # its database is full
-        with pytest.raises(NotReady, match="make the databases of ledger anew"):
+        with pytest.raises(NotReady, match="create the databases of ledger again"):
             installations.restore()
 
 
@@ -477,7 +477,7 @@ def test_the_commands_say_what_they_did(tmp_path: Path) -> None:
     done = run("there", "restore", file, "--passphrase-stdin")
     assert (done.returncode, "frozen until jobauto resume" in done.stdout) == (0, True)
     again = run("there", "restore", file, "--passphrase-stdin")
-    assert (again.returncode, "an installation already" in again.stderr) == (1, True)
+    assert (again.returncode, "an installation already exists" in again.stderr) == (1, True)
     assert "Traceback" not in made.stderr + done.stderr + again.stderr
     assert run("there", "resume").returncode == 0
 

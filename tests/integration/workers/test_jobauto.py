@@ -159,7 +159,7 @@ def test_a_second_living_worker_of_a_name_is_refused(manned: Plant) -> None:
         argv, env=manned.environment(), capture_output=True, text=True, timeout=60, check=False
     )
     assert done.returncode == 1
-    assert "worker named w1 works in" in done.stdout + done.stderr
+    assert "worker named w1 already works in" in done.stdout + done.stderr
 
 
 def test_the_limit_holds(plant: Plant) -> None:
