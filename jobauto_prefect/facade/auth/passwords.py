@@ -24,8 +24,9 @@ MIN_SCORE = 2
 _hasher = PasswordHasher()
 # What a password is compared with where there is no user: the answer takes as long.
 _DUMMY_HASH = "$argon2id$v=19$m=65536,t=3,p=4$USihwHO8f0icj/JcW0vlAg$orfHT1h4N+zyrFvLivC3bmVYaM6hD6qEBmSqQgT2aQs"  # noqa: E501
-# Each comparison takes 64 MiB: a burst of sign-ins must not take that for every thread.
-_CONCURRENT = 4
+# Each comparison takes 64 MiB and four threads of its own: a burst of sign-ins must not take that
+# for every thread.
+_CONCURRENT = 2
 _concurrent = threading.BoundedSemaphore(_CONCURRENT)
 
 
