@@ -58,6 +58,11 @@ class Document:
             return kind
         return "app" if "executable" in self.content else None
 
+    @property
+    def is_definition(self) -> bool:
+        """Whether it is that of an application: `validate` tells of its repeated names."""
+        return self.kind is not None and self.kind not in RECORD_KINDS
+
     def locate_fault(self, fault: Fault) -> Fault:
         """Return an error of this record with its file, line and column."""
         if fault.line is not None:
@@ -208,7 +213,7 @@ def _read_json(
     ]
     if not isinstance(content, list):
         whole = Document(name, content, place, raw=raw)
-        return [whole], [] if whole.kind == "app" else repeated  # `validate` tells of its own
+        return [whole], [] if whole.is_definition else repeated
     return _each(name, content, place), repeated
 
 

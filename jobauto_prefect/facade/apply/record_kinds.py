@@ -1,18 +1,21 @@
 """The kinds of record that files hold: what they are known by, what they name, and what starts."""
 
 import re
-from collections.abc import Callable, Hashable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from jobauto_prefect.definitions.records.actions import STARTED, ActionMode
 from jobauto_prefect.definitions.validation.record_files import record_schema
-from jobauto_prefect.kinds import FILE_KINDS, Kind, Reference
+from jobauto_prefect.kinds import COMPANY, FILE_KINDS, Kind, Reference
 
 Record = Mapping[str, Any]
 Titles = Mapping[str, Mapping[int, str]]
 Key = tuple[str | None, ...]
 Word = Hashable
 """What references may mean a record by: its title, for applications more."""
+
+OWNER = COMPANY.by
+"""The field in which files say whose a record is."""
 
 MODES = tuple(map(str, ActionMode))
 
@@ -101,11 +104,11 @@ class FileKind:
 
     def says_owner(self, content: Record) -> bool:
         """Whether a file says whose its record is."""
-        return "company" in content
+        return OWNER in content
 
     def owner(self, content: Record) -> str | None:
         """Return the company whose a record is by its file; None: everybody's, or not said."""
-        return content["company"] if self.says_owner(content) else None
+        return content[OWNER] if self.says_owner(content) else None
 
     def company(self, content: Record) -> str | None:
         """Return the company whose records a record's references mean first; None: shared ones."""
@@ -121,14 +124,11 @@ class FileKind:
         for reference in self.words.references:
             if reference.many:
                 yield from self.listed(reference, content)
-            elif (title := self._title_named(reference.by, content)) is not None:
+                continue
+            is_owner = self.is_shared and reference.by == OWNER
+            title = self.owner(content) if is_owner else content.get(reference.by)
+            if title is not None:
                 yield Named(f"/{reference.by}", reference.kind, title, company)
-
-    def _title_named(self, member: str, content: Record) -> str | None:
-        title: str | None = (
-            self.owner(content) if self.is_shared and member == "company" else content.get(member)
-        )
-        return title
 
     def listed(self, reference: Reference, content: Record) -> Iterator[Named]:
         """Yield the records that a field lists: those of companies only are the record's own's."""
@@ -142,6 +142,10 @@ class FileKind:
     def started(self, _content: Record, /) -> Iterator[Named]:
         """Yield what the actions of a record start."""
         return iter(())
+
+    def definitions(self, _records: Iterable[Any], /) -> dict[int, Record]:
+        """Return the definitions of records that have one, by their ids."""
+        return {}
 
 
 class Applications(FileKind):
@@ -182,17 +186,20 @@ class Applications(FileKind):
         return ("uuid", named.title.lower()) if is_uuid else ("name", named.title)
 
     def says_owner(self, content: Record) -> bool:
-        if "company" not in content:
+        if OWNER not in content:
             return False
-        company = content["company"]
+        company = content[OWNER]
         return company is None or bool(SLUG.fullmatch(str(company)))
 
     def labels(self, _content: Record, /) -> Any:
         return None
 
+    def definitions(self, records: Iterable[Any], /) -> dict[int, Record]:
+        return {record.id: record.document for record in records}
+
     def definition(self, content: Record) -> dict[str, Any]:
         """Return the definition, without what its file says of its owner."""
-        apart = ("company",) if self.says_owner(content) else ()
+        apart = (OWNER,) if self.says_owner(content) else ()
         return {name: value for name, value in content.items() if name not in apart}
 
 
@@ -208,13 +215,12 @@ class RunTemplates(FileKind):
     """A run template may name its application by UUID, and its actions start records."""
 
     def named(self, content: Record) -> Iterator[Named]:
-        yield from super().named(content)
-        if "app_uuid" in content:
+        is_by_uuid = "app_uuid" in content
+        yield from (
+            each for each in super().named(content) if each.pointer != "/app" or not is_by_uuid
+        )
+        if is_by_uuid:
             yield Named("/app_uuid", "app", content["app_uuid"], content["company"])
-
-    def _title_named(self, member: str, content: Record) -> str | None:
-        is_by_uuid = member == "app" and "app_uuid" in content
-        return None if is_by_uuid else super()._title_named(member, content)
 
     def started(self, content: Record, /) -> Iterator[Named]:
         for pointer, kind, title in references(content):

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from jobauto_prefect.facade.apply.record_index import RecordIndex
-from jobauto_prefect.facade.apply.record_kinds import Record
+from jobauto_prefect.facade.apply.record_kinds import FILES, Record
 from jobauto_prefect.facade.auth.identity import Identity
 from jobauto_prefect.facade.kinds.registry import BY_ITEM
 from jobauto_prefect.kinds import FILE_KINDS
@@ -35,6 +35,5 @@ def load_visible_records(ledger: Ledger, settings: Settings, who: Identity) -> V
             seen = Selection(who.rights.companies_with(resource.kind.read), count=False)
             records: list[Any] = [*lists.page(session, resource.record, seen).records]
             listed[kind] = {record.id: resource.show(record, settings) for record in records}
-            if kind == "app":
-                definitions = {record.id: record.document for record in records}
+            definitions |= FILES[kind].definitions(records)
     return VisibleRecords(RecordIndex(listed, settings.extra_env, settings.timezone), definitions)
