@@ -44,6 +44,8 @@ class Kind:
     In files, `key` are the fields it is known by (none: files have no such records) and `values` is
     the field that maps names to values.
 
+    In the console, `folder` is the part of addresses that its pages have instead of `collection`.
+
     `command` is its group of commands, `about` that group's help, `metavar` what its records are
     called there, `example` what may follow `create`, and `listed` what may follow `list`.
     """
@@ -67,6 +69,7 @@ class Kind:
     counted: tuple[str, str] | None = None
     key: tuple[str, ...] = ()
     values: str | None = None
+    folder: str = ""
     command: str = ""
     about: str = ""
     metavar: str = "NAME"
@@ -126,6 +129,7 @@ KINDS: Mapping[str, Kind] = {
     for kind in (
         Kind(
             "app", "apps", "Application", "Applications", "appId", "applications",
+            folder="applications",
             columns=(
                 "id", "name", "version", "description", "category", "enabled", "company_id",
                 "updated_at",
@@ -227,6 +231,7 @@ KINDS: Mapping[str, Kind] = {
         Kind(
             "credential_type", "credential_types", "Credential type", "Credential types",
             "credentialTypeID", "applications",
+            folder="credentialtypes",
             columns=("id", "name", "code", "version", "description", "company_id", "updated_at"),
             known_by="`uuid`, else its `code` within its company or among the shared ones",
             named="code or UUID; a company's own also as `company/code`",
@@ -268,6 +273,7 @@ KINDS: Mapping[str, Kind] = {
         ),
         Kind(
             "eventrule", "eventrules", "Event rule", "Event rules", "eventRuleId", "jobs",
+            folder="rules",
             columns=(
                 "id", "event_source_id", "runtemplate_source_id", "evidence", "operation",
                 "runtemplate_id", "enabled", "priority",
@@ -294,6 +300,7 @@ KINDS: Mapping[str, Kind] = {
         Kind(
             "eventsource", "eventsources", "Event source", "Event sources", "eventSourceId",
             "companies",
+            folder="sources",
             columns=(
                 "id", "name", "adapter_type", "db_connection", "db_host", "enabled", "company_id",
             ),
@@ -332,6 +339,7 @@ KINDS: Mapping[str, Kind] = {
         Kind(
             "auditlog", "auditlog", "Audit entry", "Audit log", "auditLogId", "security",
             counted=("entry", "entries"),
+            folder="audit",
             columns=(
                 "id", "created_at", "actor", "door", "entity_type", "entity_id", "action",
             ),

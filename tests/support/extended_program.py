@@ -171,32 +171,19 @@ def add_kind() -> None:
 def add_pages() -> None:
     """Add the pages of the kind to the console."""
     from jobauto_prefect.facade.console import pages
-    from jobauto_prefect.facade.console.records.declared import (
-        Column,
-        Narrowing,
-        Record,
-        RecordPages,
-        text,
-    )
-    from jobauto_prefect.facade.console.records.forms import FieldGroup, FormField
+    from jobauto_prefect.facade.console.records.cells import Record
+    from jobauto_prefect.facade.console.records.forms import FieldGroup
+    from jobauto_prefect.facade.console.records.pages import Filter, RecordPages
     from jobauto_prefect.facade.console.visit import Visit
     from jobauto_prefect.facade.formats.html.page_language import Text
 
     class ShelfPages(RecordPages):
-        kind, here, named, new = SHELF, "Run templates", "label", Text("New shelf")
-        columns = (Column(Text("Label"), text("label")), Column(Text("Books"), text("book_count")))
-        filters = (Narrowing("label", Text("Label")),)
+        kind, named, new = SHELF, "label", Text("New shelf")
+        columns = ("label", "book_count")
+        filters = (Filter("label", Text("Label")),)
         facts = columns
         empty = Text("There is no shelf yet.")
-        form = (
-            FieldGroup(
-                Text("Shelf"),
-                [
-                    FormField("/label", Text("Label"), is_required=True),
-                    FormField("/book_count", Text("Books"), "number"),
-                ],
-            ),
-        )
+        form = (FieldGroup(Text("Shelf"), columns),)
 
         def title(self, record: Record, _visit: Visit) -> str:
             return str(record["label"])

@@ -3,21 +3,9 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Annotated
-
-from fastapi import Depends
 
 from jobauto_prefect.facade.formats.html.dates import format_duration, parse_time
 from jobauto_prefect.facade.formats.html.page_language import Translator
-from jobauto_prefect.facade.service import CurrentService
-
-
-def current_time(service: CurrentService) -> datetime:
-    """Return the time of the ledger's clock."""
-    return service.ledger.clock()
-
-
-CurrentTime = Annotated[datetime, Depends(current_time)]
 
 
 @dataclass(frozen=True, slots=True)

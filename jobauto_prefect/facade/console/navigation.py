@@ -1,12 +1,13 @@
 """The console's main menu: what a visitor may see of it."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from jobauto_prefect.console_addresses import CONSOLE, CONTRACT
+from jobauto_prefect.console_addresses import CONSOLE, CONTRACT, list_address
 from jobauto_prefect.facade.auth.identity import Identity
 from jobauto_prefect.facade.auth.visitor_sessions import START
 from jobauto_prefect.facade.formats.view import PageLink
+from jobauto_prefect.kinds import KINDS
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,42 +29,34 @@ class Subpage:
     is_current: bool
 
 
+def _entry(item: str, permission: str = "applications.read", *pages: MenuEntry) -> MenuEntry:
+    """Return the entry of a kind: what leads to its list."""
+    return MenuEntry(KINDS[item].many, list_address(item), permission, pages)
+
+
 MENU = (
     MenuEntry("Start", START, "applications.read"),
-    MenuEntry("Jobs", f"{CONSOLE}/jobs", "jobs.read"),
-    MenuEntry(
-        "Run templates",
-        f"{CONSOLE}/runtemplates",
-        "applications.read",
-        (
-            MenuEntry("Topics", f"{CONSOLE}/topics", "applications.read"),
-            MenuEntry("Calendars", f"{CONSOLE}/calendars", "applications.read"),
-        ),
-    ),
-    MenuEntry("Tasks", f"{CONSOLE}/tasks", "jobs.read"),
-    MenuEntry(
-        "Events",
-        f"{CONSOLE}/events",
-        "applications.read",
-        (
-            MenuEntry("Event rules", f"{CONSOLE}/rules", "applications.read"),
-            MenuEntry("Event sources", f"{CONSOLE}/sources", "companies.read"),
-        ),
+    _entry("job", "jobs.read"),
+    _entry("runtemplate", "applications.read", _entry("topic"), _entry("calendar")),
+    _entry("task", "jobs.read"),
+    _entry(
+        "event", "applications.read", _entry("eventrule"), _entry("eventsource", "companies.read")
     ),
     MenuEntry("Workers", f"{CONSOLE}/workers", "jobs.read"),
-    MenuEntry("Applications", f"{CONSOLE}/applications", "applications.read"),
-    MenuEntry("Companies", f"{CONSOLE}/companies", "companies.read"),
-    MenuEntry(
-        "Credentials",
-        f"{CONSOLE}/credentials",
-        "applications.read",
-        (MenuEntry("Credential types", f"{CONSOLE}/credentialtypes", "applications.read"),),
-    ),
-    MenuEntry("Users", f"{CONSOLE}/users", "profile.read"),
-    MenuEntry("Audit log", f"{CONSOLE}/audit", "security.audit"),
+    _entry("app"),
+    _entry("company", "companies.read"),
+    _entry("credential", "applications.read", _entry("credential_type")),
+    _entry("user", "profile.read"),
+    _entry("auditlog", "security.audit"),
     MenuEntry("All records", f"{CONTRACT}/index.html", "applications.read"),
 )
 """In the order in which it is shown."""
+
+
+def entry_of(path: str) -> str:
+    """Return the label of the entry that a page belongs to; "": to none."""
+    below = {page.href: entry.label for entry in MENU for page in (entry, *entry.pages)}
+    return below.get("/".join(path.split("/")[:3]), "")
 
 
 def navigation_of(who: Identity) -> list[PageLink]:
@@ -81,5 +74,5 @@ def subpages_of(who: Identity, here: str, path: str) -> list[Subpage]:
     ]
 
 
-def _open_to(who: Identity, entries: Sequence[MenuEntry]) -> list[MenuEntry]:
-    return [entry for entry in entries if who.rights.anywhere(entry.permission)]
+def _open_to(who: Identity, entries: Sequence[MenuEntry]) -> Iterator[MenuEntry]:
+    return (entry for entry in entries if who.rights.anywhere(entry.permission))

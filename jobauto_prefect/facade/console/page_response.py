@@ -16,13 +16,18 @@ from starlette.types import Receive, Scope, Send
 from jobauto_prefect.console_addresses import CONSOLE
 from jobauto_prefect.facade.auth.identity import Identity
 from jobauto_prefect.facade.console.contract import ContractError
-from jobauto_prefect.facade.console.navigation import navigation_of, subpages_of
+from jobauto_prefect.facade.console.navigation import entry_of, navigation_of, subpages_of
 from jobauto_prefect.facade.console.notifications import (
     forget_notification,
     read_notification,
 )
 from jobauto_prefect.facade.formats import View
-from jobauto_prefect.facade.formats.html.page_language import choose_page_language, translator
+from jobauto_prefect.facade.formats.html.page_language import (
+    Text,
+    choose_page_language,
+    tell,
+    translator,
+)
 from jobauto_prefect.facade.http import late_routes
 from jobauto_prefect.facade.http.responses import languages_of
 
@@ -68,22 +73,24 @@ def respond_in_console(
     template: str,
     title: str,
     *,
-    here: str = "",
+    here: str | None = None,
     status: int = 200,
     is_live: bool = False,
     **parts: Any,
 ) -> Response:
     """Send a page of the console to somebody who is signed in.
 
-    `here` is the label of the navigation's current entry. `title` is translated already. `is_live`:
-    the page loads htmx, to follow what changes; without scripts it shows what there is.
+    `here` is the label of the navigation's current entry; None: the one that the address is below.
+    `is_live`: the page loads htmx, to follow what changes; without scripts it shows what there is.
     """
+    here = entry_of(request.url.path) if here is None else here
+    language = language_of(request)
     view = View(
-        title=title,
+        title=tell(title, translator(language)),
         item="",
         data={},
         user=who.actor.name,
-        language=language_of(request),
+        language=language,
         languages=languages_of(request),
         session=who.in_session,
     )
@@ -167,8 +174,8 @@ def add_error_pages(app: FastAPI) -> None:
 
     @app.exception_handler(ContractError)
     def _refused(request: Request, error: ContractError) -> Response:
-        title = translator(language_of(request))("This is not possible")
         who: Identity = request.state.identity
+        title = Text("This is not possible")
         return respond_in_console(
-            request, who, "refusal.html", title, status=error.status, error=error
+            request, who, "refusal.html", title, here="", status=error.status, error=error
         )

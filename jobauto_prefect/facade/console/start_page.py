@@ -6,15 +6,14 @@ from datetime import datetime, timedelta
 from typing import Any
 from urllib.parse import urlencode
 
-from fastapi import Request, Response
+from fastapi import Response
 from fastapi.responses import RedirectResponse
 
-from jobauto_prefect.console_addresses import CONSOLE
+from jobauto_prefect.console_addresses import CONSOLE, list_address, page_of
 from jobauto_prefect.facade.auth.identity import CurrentUser
 from jobauto_prefect.facade.auth.visitor_sessions import START
 from jobauto_prefect.facade.console.jobs.workers import TONES as WORKER_TONES
 from jobauto_prefect.facade.console.jobs.workers import (
-    WORKERS,
     count_jobs,
     most_wanted,
     tell_load,
@@ -22,12 +21,11 @@ from jobauto_prefect.facade.console.jobs.workers import (
 )
 from jobauto_prefect.facade.console.moments import format_span
 from jobauto_prefect.facade.console.overview import BAD, NOTEWORTHY, Overview, read_overview
-from jobauto_prefect.facade.console.page_response import language_of, respond_in_console
 from jobauto_prefect.facade.console.success_chart import draw_success
-from jobauto_prefect.facade.formats.html.page_language import Translator, translator
+from jobauto_prefect.facade.console.visit import CurrentVisit
+from jobauto_prefect.facade.formats.html.page_language import Translator
 from jobauto_prefect.facade.formats.html.scalars import TONES
 from jobauto_prefect.facade.http import late_routes
-from jobauto_prefect.facade.service import CurrentService
 from jobauto_prefect.ledger.queries.jobs import EndedGroup
 from jobauto_prefect.ledger.records import Job
 from jobauto_prefect.ledger.states import JobState, TaskState
@@ -90,13 +88,11 @@ def lead_to_start(_: CurrentUser) -> Response:
 
 
 @router.get(START)
-def show_start(request: Request, who: CurrentUser, service: CurrentService) -> Response:
+def show_start(visit: CurrentVisit) -> Response:
     """Show the start page."""
-    translate = translator(language_of(request))
-    overview = read_overview(service, who)
-    return respond_in_console(
-        request,
-        who,
+    translate, service = visit.translate, visit.service
+    overview = read_overview(service, visit.who)
+    return visit.respond(
         "start.html",
         translate("Start"),
         here="Start",
@@ -106,24 +102,25 @@ def show_start(request: Request, who: CurrentUser, service: CurrentService) -> R
         chart=draw_success(overview.days, translate),
         zone=service.settings.timezone,
         frozen=overview.frozen,
-        is_nowhere=who.rights.companies_with("jobs.read") == frozenset(),
+        is_nowhere=visit.who.rights.companies_with("jobs.read") == frozenset(),
         is_live=True,
         at=overview.at,
     )
 
 
-def _list_address(collection: str, **query: str) -> str:
-    return f"{CONSOLE}/{collection}?{urlencode(query, safe=',')}"
+def _list_of(kind: str, **query: str) -> str:
+    return f"{list_address(kind)}?{urlencode(query, safe=',')}"
 
 
-RUNNING = _list_address("jobs", state=JobState.RUNNING)
-WAITING = _list_address("jobs", state=JobState.SCHEDULED, order="schedule")
-MISSED = _list_address("tasks", state=TaskState.MISSED)
+WORKERS = list_address("worker")
+RUNNING = _list_of("job", state=JobState.RUNNING)
+WAITING = _list_of("job", state=JobState.SCHEDULED, order="schedule")
+MISSED = _list_of("task", state=TaskState.MISSED)
 
 
 def _ended_address(states: Sequence[JobState]) -> str:
     """Address the list of the jobs that ended so since yesterday."""
-    return _list_address("jobs", state=",".join(states), since="yesterday", order="-end")
+    return _list_of("job", state=",".join(states), since="yesterday", order="-end")
 
 
 def _tiles(overview: Overview, translate: Translator) -> list[Tile]:
@@ -181,7 +178,7 @@ def _troubles(overview: Overview, translate: Translator, pool: str) -> list[Sect
             [
                 Line(
                     name=overview.template_names.get(str(task.runtemplate_id), f"#{task.id}"),
-                    href=f"{CONSOLE}/tasks/{task.id}",
+                    href=page_of("task", task.id),
                     company=overview.company_names.get(str(task.runtemplate.company_id), ""),
                     when=translate("{time} ago", time=format_span(overview.at - task.deadline)),
                     moment=task.deadline,
@@ -225,7 +222,7 @@ def _work(overview: Overview, translate: Translator) -> list[Section]:
 def _job(job: Job, overview: Overview, **members: Any) -> Line:
     return Line(
         name=overview.template_names.get(str(job.runtemplate_id), f"#{job.id}"),
-        href=f"{CONSOLE}/jobs/{job.id}",
+        href=page_of("job", job.id),
         company=overview.company_names.get(str(job.company_id), ""),
         **members,
     )

@@ -1,10 +1,11 @@
 """Entries of the audit trail: as they are shown."""
 
-from typing import Any, Literal, get_args
+from typing import Annotated, Any, Literal, get_args
 
 from pydantic import Field
 
 from jobauto_prefect.facade.answers import JsonObject, Record, serialize_fields
+from jobauto_prefect.facade.formats.html.page_language import Shown
 from jobauto_prefect.facade.gateway.routes import AUDITED_KINDS
 from jobauto_prefect.facade.http.field_types import parse_int
 from jobauto_prefect.facade.kinds.resource import Filter, Resource, choice, period, reference
@@ -31,17 +32,21 @@ AuditAction = Literal[
 class AuditEntry(Record):
     """Who changed what; never changed or deleted itself."""
 
-    actor: str = Field(
+    actor: Annotated[str, Shown("Who")] = Field(
         description="The login of the user, or the name of the service or program, that did it."
     )
     user_id: int | None = Field(description="The user.")
-    door: str = Field(
+    door: Annotated[str, Shown("By way of")] = Field(
         description="Where the change came in: rest, console, cli, ui, prefect-api, worker or "
         "service."
     )
-    address: str | None = Field(description="The address the request came from.")
-    user_agent: str | None = Field(description="What the client called itself.")
-    request_id: str | None = Field(
+    address: Annotated[str | None, Shown("From")] = Field(
+        description="The address the request came from."
+    )
+    user_agent: Annotated[str | None, Shown("Program")] = Field(
+        description="What the client called itself."
+    )
+    request_id: Annotated[str | None, Shown("Request")] = Field(
         description="The request, as the service's log and the audit log name it."
     )
     entity_type: str = Field(description="Its kind.")

@@ -10,6 +10,7 @@ from jobauto_prefect.compiler.scheduling.calendars import countries
 from jobauto_prefect.compiler.scheduling.schedule import zone_of
 from jobauto_prefect.errors import Fault, InvalidInput
 from jobauto_prefect.facade.answers import JsonObject, Labelled, serialize_fields
+from jobauto_prefect.facade.formats.html.page_language import Shown
 from jobauto_prefect.facade.http.field_types import Boolean, parse_text
 from jobauto_prefect.facade.http.requests import Body
 from jobauto_prefect.facade.http.requests import parse as parse_body
@@ -141,21 +142,47 @@ class CalendarBody(LabelledBody):
 
     record: ClassVar = Calendar
 
-    name: RecordName | None = None
-    timezone: ShortText | None = None
-    country: Annotated[str, StringConstraints(pattern=r"^[A-Z]{2}$")] | None = None
-    subdivision: ShortText | None = None
-    days: list[DaysBody] = Field(
+    name: Annotated[RecordName | None, Shown("Name")] = None
+    timezone: Annotated[
+        ShortText | None, Shown("Time zone", "Empty means that of each run template.")
+    ] = None
+    country: Annotated[
+        Annotated[str, StringConstraints(pattern=r"^[A-Z]{2}$")] | None,
+        Shown("Country", "Whose public holidays are closed, such as CZ; empty: none."),
+    ] = None
+    subdivision: Annotated[ShortText | None, Shown("Part of the country")] = None
+    days: Annotated[
+        list[DaysBody],
+        Shown(
+            "Closed days",
+            "Each on its line, such as: {example}",
+            example="2026-12-24/2026-12-26 yearly Christmas",
+        ),
+    ] = Field(
         default_factory=list,
         max_length=1000,
         description="Closed days, instead of those there are.",
     )
-    times: list[TimesBody] = Field(
+    times: Annotated[
+        list[TimesBody],
+        Shown(
+            "Closed times",
+            "Each on its line, such as: {example}",
+            example="22:00-06:00 sat,sun night",
+        ),
+    ] = Field(
         default_factory=list,
         max_length=100,
         description="Closed times of day, instead of those there are.",
     )
-    periods: list[PeriodBody] = Field(
+    periods: Annotated[
+        list[PeriodBody],
+        Shown(
+            "Closed periods",
+            "Each on its line, such as: {example}",
+            example="2026-08-01T18:00/2026-08-03T06:00 move",
+        ),
+    ] = Field(
         default_factory=list,
         max_length=1000,
         description="Closed periods that come once, instead of those there are.",

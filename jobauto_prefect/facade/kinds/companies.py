@@ -19,6 +19,7 @@ from jobauto_prefect.facade.answers import (
     tag_link,
 )
 from jobauto_prefect.facade.auth.permissions import Membership
+from jobauto_prefect.facade.formats.html.page_language import Shown
 from jobauto_prefect.facade.http.field_types import READ_INTEGER, SIGNED, Boolean, OrText
 from jobauto_prefect.facade.http.requests import parse as parse_body
 from jobauto_prefect.facade.kinds.calendars import CalendarRefs, apply_calendars
@@ -122,19 +123,38 @@ class CompanyBody(LabelledBody):
 
     record: ClassVar = Company
 
-    slug: Slug | None = None
-    name: RecordName | None = None
-    enabled: Boolean = True
-    ic: ShortText | None = None
-    email: ShortText | None = None
-    logo: LongText | None = None
-    settings: LongText | None = None
-    customer: (
-        Annotated[int, Field(ge=-(2**31), le=2**31 - 1), READ_INTEGER, OrText(SIGNED)] | None
-    ) = None
-    timezone: ShortText | None = None
-    topics: TopicRefs = Field(default_factory=list)
-    calendars: CalendarRefs = Field(default_factory=list)
+    slug: Annotated[
+        Slug | None,
+        Shown(
+            "Short name",
+            "Letters, digits, _ and -; it is part of names in Prefect. Empty for one made of the "
+            "name.",
+        ),
+    ] = None
+    name: Annotated[RecordName | None, Shown("Name")] = None
+    enabled: Annotated[Boolean, Shown("Enabled")] = True
+    ic: Annotated[ShortText | None, Shown("Registration number")] = None
+    email: Annotated[ShortText | None, Shown("Mail")] = None
+    logo: Annotated[
+        LongText | None,
+        Shown(
+            "Logo", "An address, or a file: PNG, JPEG, GIF or WebP up to 700 KB.", control="picture"
+        ),
+    ] = None
+    settings: Annotated[
+        LongText | None,
+        Shown("Settings", "Free text that clients keep here; the service does not read it."),
+    ] = None
+    customer: Annotated[
+        Annotated[int, Field(ge=-(2**31), le=2**31 - 1), READ_INTEGER, OrText(SIGNED)] | None,
+        Shown("Customer number", "What another system knows the company by."),
+    ] = None
+    timezone: Annotated[
+        ShortText | None,
+        Shown("Time zone", "Such as Europe/Prague; empty means that of the service."),
+    ] = None
+    topics: Annotated[TopicRefs, Shown("Topics")] = Field(default_factory=list)
+    calendars: Annotated[CalendarRefs, Shown("Calendars")] = Field(default_factory=list)
     retention: CompanyRetentionBody = Field(default_factory=CompanyRetentionBody)
     notices: NoticesBody | None = None
     env: dict[str, Any] = Field(default_factory=dict)

@@ -17,6 +17,7 @@ from jobauto_prefect.facade.answers import (
     prefect_link,
     serialize_fields,
 )
+from jobauto_prefect.facade.formats.html.page_language import Shown, Text
 from jobauto_prefect.facade.http.field_types import READ_NUMBER, Boolean
 from jobauto_prefect.facade.http.requests import Body
 from jobauto_prefect.facade.http.requests import parse as parse_body
@@ -180,27 +181,55 @@ class AvailabilityBody(Body):
     retry_seconds: Annotated[float, Field(ge=1, le=86400), READ_NUMBER] = 60
 
 
+FIELDS_EXAMPLE = '[{"keyword": "BANK_PIN", "type": "password", "name": "PIN", "required": true}]'
+AVAILABILITY_EXAMPLE = '{"url": "https://{BANK_HOST}/status"}'
+
+
 class CredentialTypeBody(OwnedBody):
     """A credential type, known by its uuid, else its code in any case."""
 
     record: ClassVar = CredentialType
 
-    uuid: Annotated[str, StringConstraints(pattern=UUID)] | None = None
-    code: Annotated[Slug, StringConstraints(min_length=2)] | None = None
-    name: LocalizedName | None = Field(
-        default=None, description="The name for people: a text, or texts by language."
-    )
-    description: LocalizedText | None = Field(
-        default=None, description="What it is for: a text, or texts by language."
-    )
-    version: ShortText | None = None
-    url: ShortText | None = None
-    homepage: ShortText | None = None
+    uuid: Annotated[Annotated[str, StringConstraints(pattern=UUID)] | None, Shown("UUID")] = None
+    code: Annotated[Annotated[Slug, StringConstraints(min_length=2)] | None, Shown("Code")] = None
+    name: Annotated[
+        LocalizedName | None,
+        Shown(
+            "Name", "In several languages: each on its line, such as en: Bank", control="localized"
+        ),
+    ] = Field(default=None, description="The name for people: a text, or texts by language.")
+    description: Annotated[
+        LocalizedText | None,
+        Shown(
+            "Description",
+            "In several languages: each on its line, such as en: Bank",
+            control="localized",
+        ),
+    ] = Field(default=None, description="What it is for: a text, or texts by language.")
+    version: Annotated[ShortText | None, Shown("Version")] = None
+    url: Annotated[ShortText | None, Shown("What it signs in to")] = None
+    homepage: Annotated[ShortText | None, Shown("Where it is at home")] = None
     logo: LongText | None = None
-    tags: list[ShortText] = Field(default_factory=list, max_length=50)
-    fields: list[CredentialField] = Field(default_factory=list, max_length=200)
-    availability: AvailabilityBody | None = None
-    source: Literal["env_file", "vault"] | None = None
+    tags: Annotated[list[ShortText], Shown("Keywords", "Commas between them.", control="words")] = (
+        Field(default_factory=list, max_length=50)
+    )
+    fields: Annotated[
+        list[CredentialField],
+        Shown("Fields", "JSON, such as: {example}", control="json", example=FIELDS_EXAMPLE),
+    ] = Field(default_factory=list, max_length=200)
+    availability: Annotated[
+        AvailabilityBody | None,
+        Shown(
+            "Whether it is there",
+            "JSON, such as: {example}",
+            control="json",
+            example=AVAILABILITY_EXAMPLE,
+        ),
+    ] = None
+    source: Annotated[
+        Literal["env_file", "vault"] | None,
+        Shown("Further values come from", choices={"": Text("nowhere")}),
+    ] = None
 
 
 APART = {*LOCALIZED, *OWNER, "fields", "availability"}

@@ -20,6 +20,7 @@ from jobauto_prefect.facade.answers import (
     prefect_link,
     serialize_fields,
 )
+from jobauto_prefect.facade.formats.html.page_language import Shown
 from jobauto_prefect.facade.http.field_types import READ_NUMBER
 from jobauto_prefect.facade.http.requests import parse as parse_body
 from jobauto_prefect.facade.kinds.resource import NAME, Resource, reference
@@ -89,7 +90,7 @@ class CredentialBody(LabelledBody):
 
     record: ClassVar = Credential
 
-    name: RecordName | None = None
+    name: Annotated[RecordName | None, Shown("Name")] = None
     company_id: Ref | None = None
     company: CompanySlug = None
     credential_type_id: Ref | None = None
@@ -101,7 +102,10 @@ class CredentialBody(LabelledBody):
         default=None,
         description="The value of a type that has one field, instead of `values`.",
     )
-    max_jobs: Annotated[int, Field(ge=1, le=10_000), READ_NUMBER] | None = None
+    max_jobs: Annotated[
+        Annotated[int, Field(ge=1, le=10_000), READ_NUMBER] | None,
+        Shown("Jobs that may use it at a time", "Empty means as many as like."),
+    ] = None
 
 
 def write_credential(write: WriteRequest) -> WriteResult:

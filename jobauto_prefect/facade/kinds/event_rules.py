@@ -1,13 +1,14 @@
 """Event rules: as they are shown and written."""
 
 import json
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal, get_args
 
 from pydantic import Field, WithJsonSchema, field_validator
 from pydantic.json_schema import JsonSchemaValue
 
 from jobauto_prefect.errors import Forbidden
 from jobauto_prefect.facade.answers import JsonObject, Labelled, prefect_link, serialize_fields
+from jobauto_prefect.facade.formats.html.page_language import Shown, Text
 from jobauto_prefect.facade.http.field_types import READ_INTEGER, SIGNED, Boolean, OrText
 from jobauto_prefect.facade.http.requests import parse as parse_body
 from jobauto_prefect.facade.kinds.resource import ENABLED, Resource, reference
@@ -30,6 +31,7 @@ from jobauto_prefect.ledger.records import RunTemplate
 from jobauto_prefect.settings import Settings
 
 Operation = Literal["any", "create", "update", "delete"]
+End = Literal["success", "warning", "failure", "any"]
 
 
 class EventRule(Labelled):
@@ -42,7 +44,7 @@ class EventRule(Labelled):
     runtemplate_id: int = Field(description="The run template.")
     evidence: str | None = Field(description="The kind of record whose changes count; null: any.")
     operation: Operation = Field(description="Which changes count.")
-    on: Literal["success", "warning", "failure", "any"] = Field(description="Which ends count.")
+    on: End = Field(description="Which ends count.")
     fan_out: bool = Field(
         description="Whether there is a job for each element of the one list among the mapped "
         "values."
@@ -70,16 +72,33 @@ class RuleBody(LabelledBody):
 
     record: ClassVar = EventRule
 
-    event_source_id: Ref | None = None
-    runtemplate_source_id: Ref | None = None
-    runtemplate_id: Ref | None = None
-    evidence: ShortText | None = None
-    operation: Literal["any", "create", "update", "delete"] = "any"
-    on: Literal["success", "warning", "failure", "any"] = "success"
-    env_mapping: Annotated[dict[str, Any], WithJsonSchema(MAPPING)] = Field(default_factory=dict)
-    fan_out: Boolean = False
-    enabled: Boolean = True
-    priority: Annotated[int, Field(ge=-(2**31), le=2**31 - 1), READ_INTEGER, OrText(SIGNED)] = 0
+    event_source_id: Annotated[Ref | None, Shown("Event source")] = None
+    runtemplate_source_id: Annotated[Ref | None, Shown("Run template")] = None
+    runtemplate_id: Annotated[Ref | None, Shown("Run template")] = None
+    evidence: Annotated[ShortText | None, Shown("Kind of record", "Empty means: any record.")] = (
+        None
+    )
+    operation: Annotated[
+        Operation,
+        Shown("Which changes", choices={each: Text(each) for each in get_args(Operation)}),
+    ] = "any"
+    on: Annotated[
+        End, Shown("Which ends", choices={each: Text(each) for each in get_args(End)})
+    ] = "success"
+    env_mapping: Annotated[
+        dict[str, Any],
+        WithJsonSchema(MAPPING),
+        Shown(
+            "Values from the event",
+            "JSON: the key of a value, and where it stands in the event.",
+            control="json",
+        ),
+    ] = Field(default_factory=dict)
+    fan_out: Annotated[Boolean, Shown("a job for each element of a list")] = False
+    enabled: Annotated[Boolean, Shown("enabled")] = True
+    priority: Annotated[
+        int, Field(ge=-(2**31), le=2**31 - 1), READ_INTEGER, OrText(SIGNED), Shown("Priority")
+    ] = 0
 
     @field_validator("env_mapping", mode="before")
     @classmethod

@@ -15,6 +15,7 @@ from jobauto_prefect.definitions.records.source_addresses import (
 from jobauto_prefect.definitions.values import MASK
 from jobauto_prefect.errors import Conflict, Fault, InvalidInput
 from jobauto_prefect.facade.answers import JsonObject, Labelled, serialize_fields
+from jobauto_prefect.facade.formats.html.page_language import Shown, Text
 from jobauto_prefect.facade.http.field_types import READ_INTEGER, UNSIGNED, Boolean, OrText
 from jobauto_prefect.facade.http.requests import parse as parse_body
 from jobauto_prefect.facade.kinds.resource import ENABLED, Resource, reference
@@ -65,8 +66,12 @@ class EventSource(Labelled):
     last_processed_id: int = Field(
         description="The highest change that was read; written: the one to begin after."
     )
-    poll_error: str | None = Field(description="Why the last look failed; null: it did not.")
-    polled_at: datetime | None = Field(description="When it was last looked at; null: never.")
+    poll_error: Annotated[str | None, Shown("Why")] = Field(
+        description="Why the last look failed; null: it did not."
+    )
+    polled_at: Annotated[datetime | None, Shown("Last poll")] = Field(
+        description="When it was last looked at; null: never."
+    )
 
 
 Interval = Annotated[int, Field(ge=1, le=86_400), READ_INTEGER, OrText(r"^[1-9][0-9]{0,3}$")]
@@ -95,23 +100,32 @@ class SourceBody(LabelledBody):
 
     record: ClassVar = EventSource
 
-    name: RecordName | None = None
+    name: Annotated[RecordName | None, Shown("Name")] = None
     company_id: Ref | None = None
     company: str | None = Field(
         default=None,
         description="Slug of the company, instead of `company_id`; without both, of no one.",
     )
-    adapter_type: Name = "abraflexi-webhook"
-    db_connection: Literal["mysql", "pgsql", "sqlite"] = "mysql"
-    db_host: ShortText = "localhost"
-    db_port: Annotated[str, Field(pattern=PORT), WithJsonSchema(PORTS)] = ""
-    db_database: Name | None = None
-    db_username: ShortText | None = None
-    db_password: ShortText | None = None
-    enabled: Boolean = True
-    poll_interval: Interval = 60
-    consume: Literal["delete", "keep"] = "delete"
-    last_processed_id: Position | None = None
+    adapter_type: Annotated[Name, Shown("Writes the changes")] = "abraflexi-webhook"
+    db_connection: Annotated[Literal["mysql", "pgsql", "sqlite"], Shown("Kind")] = "mysql"
+    db_host: Annotated[ShortText, Shown("Host")] = "localhost"
+    db_port: Annotated[
+        Annotated[str, Field(pattern=PORT), WithJsonSchema(PORTS)],
+        Shown("Port", "Empty means the usual one: 3306 for mysql, 5432 for pgsql."),
+    ] = ""
+    db_database: Annotated[Name | None, Shown("Name of the database, or path of its file")] = None
+    db_username: Annotated[ShortText | None, Shown("Database user")] = None
+    db_password: Annotated[ShortText | None, Shown("Password", control="secret")] = None
+    enabled: Annotated[Boolean, Shown("Enabled")] = True
+    poll_interval: Annotated[Interval, Shown("Poll interval (seconds)")] = 60
+    consume: Annotated[
+        Literal["delete", "keep"],
+        Shown(
+            "After reading",
+            choices={"delete": Text("delete the changes"), "keep": Text("keep the changes")},
+        ),
+    ] = "delete"
+    last_processed_id: Annotated[Position | None, Shown("Last change read")] = None
 
     @field_validator("db_port", mode="before")
     @classmethod

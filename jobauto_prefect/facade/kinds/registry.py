@@ -1,8 +1,11 @@
 """All kinds of records, in the order of the contract's routes."""
 
 from collections.abc import Mapping, Sequence
+from itertools import chain
 from typing import Any
 
+from jobauto_prefect.facade.formats.html.labels import field_label
+from jobauto_prefect.facade.formats.html.page_language import Shown
 from jobauto_prefect.facade.kinds import (
     applications,
     audit_entries,
@@ -49,3 +52,19 @@ def field_titles(item: str) -> Mapping[str, str]:
     if item not in BY_ITEM:
         return {}
     return (BY_ITEM[item].detail or BY_ITEM[item].answer).field_titles()
+
+
+def shown_fields(item: str) -> Mapping[str, Shown]:
+    """Return what pages call the fields of a kind of record, as its body or its answer says.
+
+    Of what is no kind, such as a worker, nothing is said.
+    """
+    if item not in BY_ITEM:
+        return {}
+    resource = BY_ITEM[item]
+    models = [each for each in (resource.detail or resource.answer, resource.body) if each]
+    shown: dict[str, Shown] = {}
+    for name, declared in chain.from_iterable(each.model_fields.items() for each in models):
+        told = next((each for each in declared.metadata if isinstance(each, Shown)), None)
+        shown[name] = told or shown.get(name) or Shown(field_label(name, field_titles(item)))
+    return shown

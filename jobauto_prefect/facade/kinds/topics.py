@@ -12,6 +12,7 @@ from jobauto_prefect.facade.answers import (
     serialize_fields,
     tag_link,
 )
+from jobauto_prefect.facade.formats.html.page_language import Shown
 from jobauto_prefect.facade.http.requests import parse as parse_body
 from jobauto_prefect.facade.kinds.resource import Resource, reference
 from jobauto_prefect.facade.writes.base import (
@@ -126,12 +127,15 @@ class TopicBody(OwnedBody):
 
     record: ClassVar = Topic
 
-    name: RecordName | None = None
-    description: Note | None = None
+    name: Annotated[RecordName | None, Shown("Name")] = None
+    description: Annotated[Note | None, Shown("What it is for")] = None
     color: Annotated[
-        str,
-        StringConstraints(pattern=r"^[0-9A-Fa-f]{6}$"),
-        WithJsonSchema({"type": "string", "pattern": "^#?[0-9A-Fa-f]{6}$"}),
+        Annotated[
+            str,
+            StringConstraints(pattern=r"^[0-9A-Fa-f]{6}$"),
+            WithJsonSchema({"type": "string", "pattern": "^#?[0-9A-Fa-f]{6}$"}),
+        ],
+        Shown("Colour", "Six hexadecimal digits, such as {example}.", example="C0C0C0"),
     ] = "C0C0C0"
 
     @field_validator("color", mode="before")

@@ -10,6 +10,7 @@ from jobauto_prefect.errors import Fault, Forbidden, InvalidInput
 from jobauto_prefect.facade.answers import Answer, JsonObject, Timed, serialize_fields
 from jobauto_prefect.facade.auth.passwords import hash_password, password_faults
 from jobauto_prefect.facade.auth.permissions import ROLE_DESCRIPTIONS, ROLE_IDS, Role
+from jobauto_prefect.facade.formats.html.page_language import Shown
 from jobauto_prefect.facade.http.field_types import Boolean, parse_text
 from jobauto_prefect.facade.http.requests import Body
 from jobauto_prefect.facade.http.requests import parse as parse_body
@@ -88,11 +89,11 @@ class UserBody(Body):
 
     record: ClassVar = User
 
-    login: Login | None = None
-    email: ShortText | None = None
-    firstname: ShortText | None = None
-    lastname: ShortText | None = None
-    enabled: Boolean = True
+    login: Annotated[Login | None, Shown("Login")] = None
+    email: Annotated[ShortText | None, Shown("Mail")] = None
+    firstname: Annotated[ShortText | None, Shown("First name")] = None
+    lastname: Annotated[ShortText | None, Shown("Last name")] = None
+    enabled: Annotated[Boolean, Shown("may sign in")] = True
     password: Annotated[str, StringConstraints(max_length=1000)] | None = Field(
         default=None,
         description="Stored as a hash only, never in an answer. To change one's own, send login "

@@ -17,6 +17,7 @@ from jobauto_prefect.engine.outbox_worker import OutboxWorker
 from jobauto_prefect.errors import Fault, Forbidden, InvalidInput
 from jobauto_prefect.facade.answers import Labelled
 from jobauto_prefect.facade.auth.identity import Identity
+from jobauto_prefect.facade.formats.html.page_language import Shown
 from jobauto_prefect.facade.http.field_types import READ_INTEGER, OrText, as_bool
 from jobauto_prefect.facade.http.requests import Body, Fields, read_json_object
 from jobauto_prefect.facade.writes.env import StoredValues, merge_values
@@ -107,7 +108,14 @@ class LabelledBody(Body):
 
     record: ClassVar[type[BaseModel]] = Labelled
 
-    labels: Labels = Field(default_factory=list)
+    labels: Annotated[
+        Labels,
+        Shown(
+            "Sets of files that own it",
+            "One a line. jobauto apply writes it again as they say.",
+            control="lines",
+        ),
+    ] = Field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)

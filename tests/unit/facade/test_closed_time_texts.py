@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jobauto_prefect.compiler.scheduling.calendars import WEEKDAYS
-from jobauto_prefect.facade.console.definitions.calendar_pages import DAYS, PERIODS, TIMES
+from jobauto_prefect.facade.console.records.calendars import DAYS, PERIODS, TIMES
 from jobauto_prefect.facade.console.records.forms import TextForm
 
 TITLES = st.one_of(

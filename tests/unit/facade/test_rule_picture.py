@@ -2,7 +2,7 @@
 
 import re
 
-from jobauto_prefect.facade.console.activity.rules import (
+from jobauto_prefect.facade.console.records.rules import (
     COLUMN,
     MARGIN,
     Arrow,
@@ -14,7 +14,7 @@ from jobauto_prefect.facade.console.activity.rules import (
 
 def _draw(*pairs: str) -> Picture:
     """The picture of rules like `ab`: a starts b."""
-    origins = {key: Origin(key, key * 30, f"/{key}") for key in "abcd"}
+    origins = {key: Origin(key * 30, f"/{key}") for key in "abcd"}
     return draw_rules(origins, [Arrow(start, end, "/rule", "", True) for start, end in pairs])
 
 

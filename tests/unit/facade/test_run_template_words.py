@@ -5,13 +5,13 @@ import pytest
 from jobauto_prefect.compiler.scheduling.schedule import CODES
 from jobauto_prefect.definitions import parse
 from jobauto_prefect.facade.console.run_templates.schedules import INTERVALS, describe_schedule
-from jobauto_prefect.facade.console.run_templates.value_sources import (
+from jobauto_prefect.facade.console.run_templates.values import (
     ValueSource,
     credential_source,
     default_source,
     resolve_values,
 )
-from jobauto_prefect.facade.formats.html.page_language import translator
+from jobauto_prefect.facade.formats.html.page_language import Text, translator
 from tests.support.definitions import PROBE
 
 
@@ -57,20 +57,22 @@ def test_a_value_comes_from_the_last_source_that_has_it() -> None:
     credential = {"name": "bank", "values": {"COUNT": "4", "GONE": "x"}}
     sources = [
         default_source(definition),
-        ValueSource("company", {"GREETING": "dear", "COUNT": "2", "OTHERS": "x"}, "Acme"),
+        ValueSource(Text("company"), {"GREETING": "dear", "COUNT": "2", "OTHERS": "x"}),
         credential_source(credential, fields, "/bank"),
-        ValueSource("template", {"GREETING": "hi", "EXTRA": "1"}),
+        ValueSource(Text("template"), {"GREETING": "hi", "EXTRA": "1"}, is_own=True),
     ]
     values = {value.key: value for value in resolve_values(definition, sources)}
-    told = {key: (value.text, value.source and value.source.kind) for key, value in values.items()}
+    told = {
+        key: (value.text, value.source and str(value.source.label)) for key, value in values.items()
+    }
     assert told == {
         "GREETING": ("hi", "template"),
-        "TARGET": ("typed", "credential"),
-        "COUNT": ("4", "credential"),
-        "LOUD": ("false", "default"),
+        "TARGET": ("typed", "credential {name}"),
+        "COUNT": ("4", "credential {name}"),
+        "LOUD": ("false", "default of the application"),
         "PASSWORD": ("", None),
-        "RESULT_FILE": ("result.json", "default"),
-        "COMPANY_TOWN": ("Prague", "default"),
+        "RESULT_FILE": ("result.json", "default of the application"),
+        "COMPANY_TOWN": ("Prague", "default of the application"),
         "EXTRA": ("1", "template"),
     }
 

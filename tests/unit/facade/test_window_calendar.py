@@ -5,8 +5,8 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from jobauto_prefect.facade.console.tasks.calendar import Month, count_days
-from jobauto_prefect.facade.console.tasks.windows import tell_window
+from jobauto_prefect.facade.console.jobs.tasks import tell_window
+from jobauto_prefect.facade.console.jobs.window_calendar import Month, count_days
 from jobauto_prefect.facade.formats.html.page_language import translator
 
 PRAGUE = ZoneInfo("Europe/Prague")

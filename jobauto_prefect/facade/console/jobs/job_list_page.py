@@ -4,16 +4,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from urllib.parse import parse_qsl, urlencode
 from uuid import uuid4
-from zoneinfo import ZoneInfo
 
 from fastapi import Request, Response
 from fastapi.responses import RedirectResponse
 
 from jobauto_prefect.console_addresses import CONTRACT
 from jobauto_prefect.facade.auth.permissions import Rights
-from jobauto_prefect.facade.console.contract import CurrentContract
 from jobauto_prefect.facade.console.jobs.job_page import JOBS
-from jobauto_prefect.facade.console.jobs.labels import JobWords
+from jobauto_prefect.facade.console.jobs.labels import line_of
 from jobauto_prefect.facade.console.jobs.saved_searches import (
     MAX_NAME,
     MAX_SEARCHES,
@@ -23,16 +21,12 @@ from jobauto_prefect.facade.console.jobs.saved_searches import (
     keep_searches,
     read_searches,
 )
-from jobauto_prefect.facade.console.moments import CurrentTime
 from jobauto_prefect.facade.console.overview import last_midnights
-from jobauto_prefect.facade.console.page_response import language_of, respond_in_console
-from jobauto_prefect.facade.console.records.choices import read_choices, read_only_template
 from jobauto_prefect.facade.console.records.forms import SentForm
+from jobauto_prefect.facade.console.visit import CurrentVisit
 from jobauto_prefect.facade.formats import View
-from jobauto_prefect.facade.formats.html.page_language import Translator, translator
+from jobauto_prefect.facade.formats.html.page_language import Translator
 from jobauto_prefect.facade.http import late_routes
-from jobauto_prefect.facade.http.responses import languages_of
-from jobauto_prefect.facade.service import CurrentService
 from jobauto_prefect.ledger.states import JobState
 
 PAGE = 50
@@ -72,36 +66,30 @@ class ColumnOrder:
 
 
 @router.get(JOBS)
-async def list_jobs(
-    request: Request, contract: CurrentContract, service: CurrentService, now: CurrentTime
-) -> Response:
+async def list_jobs(visit: CurrentVisit) -> Response:
     """List the jobs that the query asks for."""
-    translate, languages = translator(language_of(request)), languages_of(request)
+    translate, request = visit.translate, visit.request
     asked = normalize_query(request.query_params.multi_items())
     query = {name: asked[name] for name in PASSED_ON if name in asked}
     query |= {"state": asked.get("state", ""), "limit": str(PAGE)}
     if asked.get("since") in SINCE:
-        since = last_midnights(now, ZoneInfo(service.settings.timezone))[-SINCE[asked["since"]][1]]
+        since = last_midnights(visit.now, visit.zone)[-SINCE[asked["since"]][1]]
         query["ended_from"] = since.isoformat()
-    view = await contract.read("/jobs", query)
+    view = await visit.read("/jobs", query)
     kept = {name: value for name, value in asked.items() if name != "cursor"}
-    words = JobWords(view, now, translate)
     searches = [SavedSearch(translate(search.name), search.query) for search in PREDEFINED]
-    return respond_in_console(
-        request,
-        contract.who,
+    return visit.respond(
         "jobs/jobs.html",
         translate("Jobs"),
-        here="Jobs",
-        jobs=[words.line_of(job) for job in view.data.values()],
+        jobs=[line_of(job, visit) for job in view.data.values()],
         total=view.total,
         asked=asked,
         states=[(state, translate(state)) for state in JobState],
         chosen_states=asked.get("state", "").split(","),
         since=[(name, translate(label)) for name, (label, _) in SINCE.items()],
-        companies=await read_choices(contract, "companies", languages),
-        applications=await read_choices(contract, "apps", languages),
-        only_template=await read_only_template(contract, asked.get("runtemplate_id", "")),
+        companies=await visit.choices("companies"),
+        applications=await visit.choices("apps"),
+        only_template=await visit.only_template(),
         columns=_column_orders(kept, translate),
         searches=searches,
         own_searches=read_searches(request),
@@ -111,7 +99,7 @@ async def list_jobs(
         next_href=_next_href(view, kept),
         first_href=f"{JOBS}?{urlencode(kept, safe=',')}" if "cursor" in asked else "",
         contract_href=f"{CONTRACT}/jobs.html?{urlencode({**query, 'limit': ''}, safe=',')}",
-        allowed=bulk_actions(contract.who.rights),
+        allowed=bulk_actions(visit.who.rights),
         key=uuid4().hex,
     )
 

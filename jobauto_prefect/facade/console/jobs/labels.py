@@ -2,13 +2,12 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Any
 
-from jobauto_prefect.console_addresses import CONSOLE
-from jobauto_prefect.facade.console.moments import Moment, tell_duration, teller
-from jobauto_prefect.facade.formats import View
-from jobauto_prefect.facade.formats.html.page_language import Translator
+from jobauto_prefect.console_addresses import page_of
+from jobauto_prefect.facade.console.moments import Moment, tell_duration
+from jobauto_prefect.facade.console.visit import Visit
+from jobauto_prefect.facade.formats.html.cell_model import Cell
 from jobauto_prefect.facade.formats.html.scalars import TONES
 from jobauto_prefect.ledger.states import JobState
 
@@ -38,20 +37,12 @@ ORIGINS: Mapping[str, str] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Badge:
-    """State and severity, in words and in colour."""
-
-    text: str
-    tone: str
-
-
-@dataclass(frozen=True, slots=True)
 class JobLine:
     """A job in a list."""
 
     job: Mapping[str, Any]
     href: str
-    badge: Badge
+    badge: Cell
     template: str
     company: str
     due: Moment | None
@@ -60,50 +51,33 @@ class JobLine:
     duration: str
 
 
-class JobWords:
-    """Tells of the jobs of a view, now."""
+def badge_of(job: Mapping[str, Any], visit: Visit) -> Cell:
+    """Draw the state, with the severity where that says more."""
+    state, severity = job["state"], job["severity"]
+    text = visit.translate(state)
+    if severity and severity != SAID_BY_STATE.get(JobState(state)):
+        text = f"{text}, {visit.translate(severity)}"
+    tone = TONES["critical"] if severity == "critical" else TONES.get(state, "")
+    return Cell("badge", text, tone=tone)
 
-    def __init__(self, view: View, now: datetime, translate: Translator) -> None:
-        self._view, self._now, self._translate = view, now, translate
-        self.tell = teller(now, translate)
 
-    @property
-    def template(self) -> str:
-        """The name of the run template of the view's one job."""
-        return self.name_of("runtemplate", self._view.data["runtemplate_id"])
+def line_of(job: Mapping[str, Any], visit: Visit) -> JobLine:
+    """Return a job as lists show it."""
+    return JobLine(
+        job=job,
+        href=page_of("job", job["id"]),
+        badge=badge_of(job, visit),
+        template=visit.named(job, "runtemplate_id"),
+        company=visit.named(job, "company_id"),
+        due=visit.tell(job["schedule"]),
+        began=visit.tell(job["begin"]),
+        ended=visit.tell(job["end"]),
+        duration=tell_duration(job["begin"], job["end"], visit.now),
+    )
 
-    def name_of(self, kind: str, record_id: int | None) -> str:
-        """Return what a record is called; its number where nobody says it."""
-        return self._view.names.get(kind, {}).get(str(record_id)) or f"#{record_id}"
 
-    def badge_of(self, job: Mapping[str, Any]) -> Badge:
-        """Return the state, with the severity where that says more."""
-        state, severity = job["state"], job["severity"]
-        text = self._translate(state)
-        if severity and severity != SAID_BY_STATE.get(JobState(state)):
-            text = f"{text}, {self._translate(severity)}"
-        return Badge(text, TONES["critical"] if severity == "critical" else TONES.get(state, ""))
-
-    def line_of(self, job: Mapping[str, Any]) -> JobLine:
-        """Return a job as lists show it."""
-        return JobLine(
-            job=job,
-            href=f"{CONSOLE}/jobs/{job['id']}",
-            badge=self.badge_of(job),
-            template=self.name_of("runtemplate", job["runtemplate_id"]),
-            company=self.name_of("company", job["company_id"]),
-            due=self.tell(job["schedule"]),
-            began=self.tell(job["begin"]),
-            ended=self.tell(job["end"]),
-            duration=self.duration_of(job),
-        )
-
-    def duration_of(self, job: Mapping[str, Any]) -> str:
-        """Return how long a job took, or has taken until now; "" where it has not begun."""
-        return tell_duration(job["begin"], job["end"], self._now)
-
-    def origin_of(self, job: Mapping[str, Any]) -> str:
-        """Return where a job comes from."""
-        by = job["launched_by"]
-        who = self.name_of("user", by) if by else self._translate("somebody")
-        return self._translate(ORIGINS.get(job["schedule_type"], "an event"), who=who)
+def origin_of(job: Mapping[str, Any], visit: Visit) -> str:
+    """Return where a job comes from."""
+    is_known = job["launched_by"] is not None
+    who = visit.named(job, "launched_by") if is_known else visit.translate("somebody")
+    return visit.translate(ORIGINS.get(job["schedule_type"], "an event"), who=who)

@@ -2,21 +2,20 @@
 
 from dataclasses import dataclass
 
-from fastapi import Request, Response
+from fastapi import Response
 
-from jobauto_prefect.facade.console.contract import Contract, ContractError, CurrentContract
+from jobauto_prefect.console_addresses import page_of
+from jobauto_prefect.facade.console.contract import ContractError
 from jobauto_prefect.facade.console.jobs.job_actions import (
     JobAction,
-    Record,
     cancel_job,
     excuse_task,
     retry_job,
 )
 from jobauto_prefect.facade.console.jobs.job_page import JOBS, read_task
 from jobauto_prefect.facade.console.jobs.saved_searches import SavedSearch, is_possible
-from jobauto_prefect.facade.console.page_response import language_of, respond_in_console
 from jobauto_prefect.facade.console.records.forms import Form, SentForm
-from jobauto_prefect.facade.formats.html.page_language import translator
+from jobauto_prefect.facade.console.visit import CurrentVisit, Visit, is_number
 from jobauto_prefect.facade.http import late_routes
 from jobauto_prefect.ledger.base import BIGGEST_ID
 
@@ -42,41 +41,35 @@ class JobResult:
 
 
 @router.post(f"{JOBS}/selected")
-async def change_selected(request: Request, form: SentForm, contract: CurrentContract) -> Response:
+async def change_selected(visit: CurrentVisit, form: SentForm) -> Response:
     """Do the same to each job that was selected, and tell what came of each."""
-    translate = translator(language_of(request))
+    translate = visit.translate
     action = JobAction(form["action"]) if form.get("action") in set(JobAction) else None
     ids = [int(job_id) for job_id in dict.fromkeys(form.all("job")) if _is_id(job_id)]
     if action is None or not ids:
         raise ContractError(400, translate("Nothing was selected. Choose jobs, and what to do."))
-    results = [
-        await _change(contract, action, job_id, form) for job_id in sorted(ids)[:MAX_SELECTED]
-    ]
+    results = [await _change(visit, action, job_id, form) for job_id in sorted(ids)[:MAX_SELECTED]]
     done = sum(not result.refusal for result in results)
     search = SavedSearch("back", form.get("back", ""))
-    return respond_in_console(
-        request,
-        contract.who,
+    return visit.respond(
         "jobs/selected.html",
         translate(TITLES[action], done=done, total=len(results)),
-        here="Jobs",
         results=results,
         back=search.href if is_possible(search) else JOBS,
     )
 
 
-async def _change(contract: Contract, action: JobAction, job_id: int, form: Form) -> JobResult:
-    name, href = f"#{job_id}", f"{JOBS}/{job_id}"
+async def _change(visit: Visit, action: JobAction, job_id: int, form: Form) -> JobResult:
+    name, href, contract = f"#{job_id}", page_of("job", job_id), visit.contract
     try:
-        view = await contract.read(f"/job/{job_id}")
-        job: Record = view.data
-        name = view.named(job, "runtemplate_id", name)
+        job = await visit.get(f"/job/{job_id}")
+        name = visit.named(job, "runtemplate_id", name)
         if action == JobAction.CANCEL:
             await cancel_job(contract, job, form.get("reason", "").strip())
         elif action == JobAction.RETRY:
-            task = await read_task(contract, job)
+            task = await read_task(visit, job)
             new_id = await retry_job(contract, job, task, f"{form.get('key', '')}-{job_id}")
-            href = f"{JOBS}/{new_id}"
+            href = page_of("job", new_id)
         else:
             await excuse_task(contract, job["task_id"], form.get("why", ""))
     except ContractError as error:
@@ -85,4 +78,4 @@ async def _change(contract: Contract, action: JobAction, job_id: int, form: Form
 
 
 def _is_id(text: str) -> bool:
-    return text.isascii() and text.isdecimal() and len(text) < 20 and int(text) <= BIGGEST_ID
+    return is_number(text) and len(text) < 20 and int(text) <= BIGGEST_ID

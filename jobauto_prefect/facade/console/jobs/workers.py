@@ -1,15 +1,51 @@
-"""How workers are called, ordered and coloured, on the start page and on their own."""
+"""Workers: which are there, what keeps them from working, what they run, and the one that is lost.
+
+The contract knows a worker by its name alone, so addresses here have names.
+"""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
-from urllib.parse import quote
+from urllib.parse import quote, urlencode
 
-from jobauto_prefect.console_addresses import CONSOLE
-from jobauto_prefect.facade.formats.html.page_language import Translator
+from fastapi import APIRouter, Response
 
-WORKERS = f"{CONSOLE}/workers"
+from jobauto_prefect.console_addresses import CONTRACT, list_address, page_of
+from jobauto_prefect.facade.answers import prefect_link
+from jobauto_prefect.facade.console.contract import ContractError
+from jobauto_prefect.facade.console.jobs.labels import badge_of
+from jobauto_prefect.facade.console.notifications import redirect_after
+from jobauto_prefect.facade.console.records.cells import (
+    AnyCell,
+    Column,
+    Draw,
+    Record,
+    badge,
+    code,
+    link,
+    link_to,
+    moment,
+    text,
+    text_cell,
+)
+from jobauto_prefect.facade.console.records.pages import (
+    SHOWN_AGAIN,
+    Action,
+    Filter,
+    RecordForm,
+    RecordPages,
+    Table,
+    respond_with_form,
+)
+from jobauto_prefect.facade.console.visit import Choices, CurrentVisit, Visit
+from jobauto_prefect.facade.formats import View
+from jobauto_prefect.facade.formats.html.cell_model import Cell
+from jobauto_prefect.facade.formats.html.page_language import Text, Translator
+from jobauto_prefect.facade.http import late_routes
+from jobauto_prefect.kinds import Kind
+from jobauto_prefect.ledger.states import JobState
 
-
+LOSE = "system.config"
 TONES: Mapping[str, str] = {
     "silent": "bad",
     "hindered": "warn",
@@ -19,29 +55,222 @@ TONES: Mapping[str, str] = {
 }
 """By states, in the order in which workers are listed."""
 
-
 ORDER = {state: place for place, state in enumerate(TONES)}
 
 
 def worker_address(name: str) -> str:
     """Return the address of a worker's page."""
-    return f"{WORKERS}/{quote(name)}"
+    return page_of("worker", quote(name))
 
 
-def most_wanted(workers: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+def most_wanted(workers: Sequence[Record]) -> list[Record]:
     """Return workers, those that do not work first; those that are lost are the last."""
     return sorted(workers, key=lambda worker: ORDER[worker["state"]])
 
 
-def count_jobs(worker: Mapping[str, Any]) -> int:
+def count_jobs(worker: Record) -> int:
     """Return how many jobs a worker has, those included that the visitor may not see."""
     limit = worker["limit"]
     return len(worker["jobs"]) if limit is None else int(limit - worker["free"])
 
 
-def tell_load(worker: Mapping[str, Any], translate: Translator) -> str:
+def tell_load(worker: Record, translate: Translator) -> str:
     """Return how many jobs a worker has, and of how many."""
     running = count_jobs(worker)
     if worker["limit"] is None:
         return str(running)
     return translate("{running} of {limit}", running=running, limit=worker["limit"])
+
+
+def _instance(worker: Record, _visit: Visit) -> AnyCell:
+    instance = worker["instance"]
+    return Cell("code", instance.partition("-")[0], title=instance)
+
+
+def _hindrances(worker: Record, _visit: Visit) -> AnyCell:
+    return text_cell("; ".join(str(why) for why in worker["hindrances"].values()))
+
+
+def _clock(worker: Record, visit: Visit) -> AnyCell:
+    ahead = worker["clock_ahead"]
+    seconds = f"{abs(ahead):.1f}"
+    if ahead < 0:
+        return text_cell(visit.translate("{seconds} s behind the service's", seconds=seconds))
+    return text_cell(visit.translate("{seconds} s ahead of the service's", seconds=seconds))
+
+
+async def _running_jobs(worker: Record, visit: Visit) -> list[Any]:
+    """Return the jobs it holds, also those that are lost since it is silent."""
+    query = {"worker": worker["name"], "state": f"{JobState.RUNNING},{JobState.LOST}"}
+    jobs = await visit.get("/jobs", {**query, "limit": 1000})
+    return [jobs.get(str(job_id), {"id": job_id}) for job_id in worker["jobs"]]
+
+
+async def _pools(visit: Visit) -> Choices:
+    workers = await visit.get("/workers")
+    return [(pool, pool) for pool in sorted({each["pool"] for each in workers.values()})]
+
+
+def _of_seen(draw: Draw) -> Draw:
+    """Draw something of a job that the visitor may see; of another there is the number alone."""
+    return lambda job, visit: draw(job, visit) if "state" in job else text_cell("")
+
+
+STATE = badge("state", TONES)
+SEEN = Column(Text("Last sign of life"), moment("seen_at"))
+LOAD = Column(Text("Jobs"), lambda worker, visit: text_cell(tell_load(worker, visit.translate)))
+MACHINE = Column(Text("Machine"), text("host"))
+
+
+class WorkerPages(RecordPages):
+    """The pages of the workers of the work pools that the visitor uses."""
+
+    kind = Kind("worker", "workers", "Worker", "Workers", "workerName", "jobs", ())
+    columns = (
+        Column(
+            Text("Name"), lambda worker, _: link(worker["name"], worker_address(worker["name"]))
+        ),
+        Column(Text("Work pool"), text("pool")),
+        Column(Text("State"), STATE),
+        SEEN,
+        LOAD,
+        MACHINE,
+        Column(Text("Instance"), _instance),
+        Column(Text("What keeps it from working"), _hindrances),
+    )
+    filters = (
+        Filter("pool", Text("Work pool"), _pools),
+        Filter("state", Text("State"), [(state, Text(state)) for state in TONES]),
+    )
+    empty = Text("No worker has reported. Start one: jobauto worker start --pool NAME")
+    about = (text("pool"),)
+    badges = (STATE,)
+    facts = (
+        SEEN,
+        LOAD,
+        MACHINE,
+        Column(Text("Instance"), code("instance")),
+        Column(Text("Its clock"), _clock),
+    )
+    tables = (
+        Table(
+            "hindrances",
+            Text("What keeps it from working"),
+            lambda worker, _: worker["hindrances"].items(),
+            (
+                Column(Text("What"), lambda pair, _: Cell("code", pair[0])),
+                Column(Text("Why"), lambda pair, _: text_cell(str(pair[1]))),
+            ),
+            Text("Nothing that it knows of."),
+        ),
+        Table(
+            "jobs",
+            Text("Jobs it runs"),
+            _running_jobs,
+            (
+                Column(Text("Job"), lambda job, _: link_to("job", job["id"])),
+                Column(
+                    Text("Run template"),
+                    _of_seen(lambda job, visit: text_cell(visit.named(job, "runtemplate_id"))),
+                ),
+                Column(
+                    Text("Company"),
+                    _of_seen(lambda job, visit: text_cell(visit.named(job, "company_id"))),
+                ),
+                Column(Text("State"), _of_seen(badge_of)),
+                Column(Text("Began"), _of_seen(moment("begin"))),
+            ),
+            Text("It runs no job."),
+            lambda worker: f"{list_address('job')}?{urlencode({'worker': worker['name']})}",
+        ),
+    )
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.item_path = f"{self.address}/{{worker:path}}"
+
+    def contract_page(self, _key: object) -> str:
+        """Return the address of the contract's list: it has no page of one."""
+        return f"{CONTRACT}/workers.html"
+
+    async def read_list(self, visit: Visit) -> tuple[View, Sequence[Any]]:
+        """Read the workers that are asked for, those that do not work first."""
+        view = await visit.read("/workers")
+        asked = visit.asked("pool", "state")
+        shown = [
+            worker
+            for worker in most_wanted(list(view.data.values()))
+            if all(worker[name] == value for name, value in asked.items())
+        ]
+        return replace(view, total=len(shown)), shown
+
+    async def read(self, visit: Visit, key: Any) -> Record:
+        """Read a worker, and where Prefect shows its work pool."""
+        workers: Mapping[str, Record] = await visit.get("/workers")
+        if key not in workers:
+            raise ContractError(404, f"there is no worker {key}")
+        worker = workers[key]
+        pool = quote(worker["pool"], safe="")
+        url = prefect_link(visit.service.settings, "work-pools/work-pool", pool)
+        return {**worker, "prefect_url": url}
+
+    def title(self, record: Record, _visit: Visit) -> str:
+        """Return the name."""
+        return str(record["name"])
+
+    def actions(self, visit: Visit, record: Record) -> list[Action]:
+        """Return what is possible: one that gives no sign of life can be declared lost."""
+        if record["state"] != "silent" or not visit.who.rights.may(LOSE, None):
+            return []
+        return [Action(Text("Declare it lost…"), f"{worker_address(record['name'])}/lost")]
+
+    def router(self) -> APIRouter:
+        """Return the routes; a name in an address may have slashes, so it comes last."""
+        router = late_routes.router(include_in_schema=False)
+        router.get(f"{self.item_path}/lost")(self.show_lost_form)
+        router.post(f"{self.item_path}/lost")(self.declare_lost)
+        router.routes.extend(super().router().routes)
+        return router
+
+    async def show_lost_form(self, worker: str, visit: CurrentVisit) -> Response:
+        """Ask whether a worker is gone for good, and say what follows."""
+        visit.require(LOSE, None)
+        return respond_with_form(visit, _lost_form(await self.read(visit, worker)))
+
+    async def declare_lost(self, worker: str, visit: CurrentVisit) -> Response:
+        """Declare a worker lost with its machine."""
+        visit.require(LOSE, None)
+        try:
+            await visit.contract.write("POST", f"/worker/{worker}/lost.json")
+        except ContractError as error:
+            if error.status not in SHOWN_AGAIN:
+                raise
+            form = _lost_form(await self.read(visit, worker))
+            return respond_with_form(visit, form, error=error)
+        return redirect_after(visit.request, worker_address(worker), "lost")
+
+
+def _lost_form(worker: Record) -> RecordForm:
+    address = worker_address(worker["name"])
+    return RecordForm(
+        title=Text("Declare {name} lost", name=worker["name"]),
+        action=f"{address}/lost",
+        target="",
+        kind="worker",
+        groups=[],
+        values={},
+        back=address,
+        submit=Text("Declare it lost"),
+        is_dangerous=True,
+        facts=[
+            (Text("Machine"), text_cell(worker["host"])),
+            (Text("Jobs it has"), Cell("number", str(len(worker["jobs"])))),
+        ],
+        note=Text(
+            "Only where its machine is gone, or its processes are ended for sure: its jobs are "
+            "lost at once and tried again elsewhere, whether they still run there or not."
+        ),
+    )
+
+
+router = WorkerPages().router()

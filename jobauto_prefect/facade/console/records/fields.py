@@ -12,7 +12,6 @@ from jobauto_prefect.definitions import Option, Variable, VariableType, pick_tex
 from jobauto_prefect.definitions.findings import child
 from jobauto_prefect.definitions.records.credentials import is_secret
 from jobauto_prefect.definitions.records.notices import Channel, Occasion
-from jobauto_prefect.facade.console.records.choices import Choices
 from jobauto_prefect.facade.console.records.forms import (
     LINES,
     FieldGroup,
@@ -22,7 +21,9 @@ from jobauto_prefect.facade.console.records.forms import (
     refuse,
     without_nothing,
 )
+from jobauto_prefect.facade.console.visit import Visit
 from jobauto_prefect.facade.formats.html.page_language import Text, Translator
+from jobauto_prefect.kinds import KINDS
 
 NOTICES, RETENTION = "notices", "retention"
 
@@ -31,15 +32,12 @@ SILENT = "silent"
 """Of a channel: nobody is told by it."""
 
 
-def choice_fields(topics: Choices, calendars: Choices) -> list[FormField]:
+async def choice_fields(visit: Visit) -> list[FormField]:
     """Return the fields of topics and calendars, where there are any to choose."""
     return [
-        FormField(pointer, label, "choices", choices=choices, default=())
-        for pointer, label, choices in (
-            ("/topics", Text("Topics"), topics),
-            ("/calendars", Text("Calendars"), calendars),
-        )
-        if choices
+        FormField(f"/{kind.collection}", Text(kind.many), "choices", choices=choices, default=())
+        for kind in (KINDS["topic"], KINDS["calendar"])
+        if (choices := await visit.choices_by_name(kind.collection))
     ]
 
 
@@ -160,18 +158,6 @@ def retention_group(*, of_template: bool) -> FieldGroup:
 def whole_retention(record: Mapping[str, Any] | None) -> WholeValue:
     """Return the bounds that a record sets itself; None: it is new."""
     return WholeValue(RETENTION, record[RETENTION] if record else {}, without_nothing)
-
-
-LABELS = FormField(
-    "/labels",
-    Text("Sets of files that own it"),
-    "long",
-    Text("One a line. jobauto apply writes it again as they say."),
-    form=LINES,
-    blank=[],
-    default=[],
-)
-"""The field of the sets of files that own a record."""
 
 
 def shown_with(

@@ -11,7 +11,8 @@ from copy import deepcopy
 from dataclasses import dataclass, replace
 from datetime import datetime
 from math import isfinite
-from typing import Annotated, Any, Literal
+from types import NoneType, UnionType
+from typing import Annotated, Any, Literal, Union, get_args, get_origin
 from urllib.parse import parse_qsl
 from zoneinfo import ZoneInfo
 
@@ -21,9 +22,11 @@ from jobauto_prefect.definitions import to_text
 from jobauto_prefect.definitions.findings import child
 from jobauto_prefect.definitions.values import MASK
 from jobauto_prefect.facade.console.contract import ContractError, InputError
-from jobauto_prefect.facade.formats.html.page_language import Translator, tell
+from jobauto_prefect.facade.formats.html.page_language import Shown
 from jobauto_prefect.facade.formats.html.scalars import is_picture
 from jobauto_prefect.facade.http.requests import RawBody, away_from_loop
+from jobauto_prefect.facade.kinds.resource import Resource
+from jobauto_prefect.facade.writes.base import LongText, Note
 
 MAX_FIELDS = 10_000
 MAX_ESCAPES = 300_000
@@ -280,17 +283,66 @@ class FormField:
 
 @dataclass(frozen=True, slots=True)
 class FieldGroup:
-    """Fields that stand together; `is_folded`: they are seldom needed.
+    """Fields that stand together, some by their names; `is_folded`: they are seldom needed.
 
     `pointer` is that of the value they are parts of, where there may be something wrong with all of
     them together.
     """
 
     title: str
-    fields: Sequence[FormField]
+    fields: Sequence[Any]
     is_folded: bool = False
     pointer: str = ""
     note: str = ""
+
+
+CONTROLS: Mapping[str, tuple[Kind, TextForm | None]] = {
+    "json": ("long", JSON),
+    "lines": ("long", LINES),
+    "localized": ("long", LOCALIZED),
+    "picture": ("picture", None),
+    "secret": ("secret", None),
+    "words": ("text", WORDS),
+}
+"""How fields are filled in whose types do not say so."""
+
+
+def control_of(resource: Resource, name: str, shown: Shown) -> FormField:
+    """Return the control of a field of a kind's body; left empty it means the body's default."""
+    assert resource.body is not None  # noqa: S101 - kinds that have forms are written
+    declared = resource.body.model_fields[name]
+    default = declared.get_default(call_default_factory=True)
+    kind, form = CONTROLS.get(shown.control) or (_kind_of(declared.annotation), None)
+    values = get_args(_bare(declared.annotation)) if kind == "choice" else ()
+    choices = {**shown.choices, **{each: each for each in values if each not in shown.choices}}
+    return FormField(
+        f"/{name}",
+        shown.label,
+        kind,
+        shown.hint,
+        choices=list(choices.items()),
+        is_required=(name,) in resource.kind.required,
+        blank=default,
+        default=default if isinstance(default, str | int) else None,
+        form=form,
+    )
+
+
+def _bare(annotation: Any) -> Any:
+    """Return what a field holds, where it holds something."""
+    if get_origin(annotation) in (Union, UnionType):
+        return next(each for each in get_args(annotation) if each is not NoneType)
+    return annotation
+
+
+def _kind_of(annotation: Any) -> Kind:
+    bare = _bare(annotation)
+    if bare in (Note, LongText):
+        return "long"
+    if get_origin(bare) is Literal:
+        return "choice"
+    held = get_args(bare)[0] if get_origin(bare) is Annotated else bare
+    return "flag" if held is bool else "number" if held is int else "text"
 
 
 @dataclass(frozen=True, slots=True)
@@ -324,12 +376,10 @@ class ControlGroup:
     `is_filled`: a control says something that a new record does not.
     """
 
-    title: str
+    group: FieldGroup
     controls: Sequence[Control]
-    is_folded: bool
     is_open: bool
     is_filled: bool
-    note: str
     errors: Sequence[str]
 
 
@@ -356,7 +406,6 @@ def value_at(record: Mapping[str, Any], pointer: str) -> Any:
 def draw_groups(
     groups: Sequence[FieldGroup],
     values: Values,
-    translate: Translator,
     sent: Form | None = None,
     error: ContractError | None = None,
 ) -> list[ControlGroup]:
@@ -364,31 +413,14 @@ def draw_groups(
     errors = error.errors if error else ()
     drawn = []
     for group in groups:
-        controls = [
-            _draw(
-                replace(
-                    field,
-                    label=tell(field.label, translate),
-                    hint=tell(field.hint, translate),
-                    choices=[(value, tell(label, translate)) for value, label in field.choices],
-                ),
-                values.get(field.pointer),
-                sent,
-                errors,
-            )
-            for field in group.fields
-        ]
-        together = [
-            problem.message for problem in errors if _is_of_group(problem, group, group.fields)
-        ]
+        controls = [_draw(field, values.get(field.pointer), sent, errors) for field in group.fields]
+        together = [problem.message for problem in errors if _is_of_group(problem, group)]
         drawn.append(
             ControlGroup(
-                tell(group.title, translate),
+                group,
                 controls,
-                group.is_folded,
                 is_open=bool(together) or any(control.errors for control in controls),
                 is_filled=any(map(_is_filled, controls)),
-                note=tell(group.note, translate),
                 errors=together,
             )
         )
@@ -403,7 +435,7 @@ def errors_apart(groups: Sequence[FieldGroup], error: ContractError | None) -> l
         f"{problem.pointer} {problem.message}".strip()
         for problem in error.errors
         if not any(_concerns(problem, field) for field in fields_of(groups))
-        and not any(_is_of_group(problem, group, group.fields) for group in groups)
+        and not any(_is_of_group(problem, group) for group in groups)
     ]
     return apart or ([] if error.errors else [str(error)])
 
@@ -421,7 +453,7 @@ def text_of(value: Any, form: TextForm | None = None) -> str:
 
 
 def _draw(field: FormField, value: Any, sent: Form | None, errors: Sequence[InputError]) -> Control:
-    wrong = [_words_of(problem, field) for problem in errors if _concerns(problem, field)]
+    wrong = [_message_of(problem, field) for problem in errors if _concerns(problem, field)]
     if field.kind == "secret":
         if sent and sent.get(field.pointer):
             wrong.append("type this again: what is secret is not sent back")
@@ -467,7 +499,7 @@ def _is_filled(control: Control) -> bool:
     return control.is_stored or bool(control.chosen) or control.text not in ("", default)
 
 
-def _words_of(problem: InputError, field: FormField) -> str:
+def _message_of(problem: InputError, field: FormField) -> str:
     """Return what is wrong with a field, with its number where it is one of several."""
     item = problem.pointer.removeprefix(f"{field.pointer}/")
     if field.form is LINES and item.isascii() and item.isdecimal():
@@ -475,15 +507,15 @@ def _words_of(problem: InputError, field: FormField) -> str:
     return problem.message
 
 
-def _is_of_group(problem: InputError, group: FieldGroup, fields: Sequence[FormField]) -> bool:
+def _is_of_group(problem: InputError, group: FieldGroup) -> bool:
     """Whether something is wrong with the fields of a group together."""
-    if not group.pointer or any(_concerns(problem, field) for field in fields):
+    if not group.pointer or any(_concerns(problem, field) for field in group.fields):
         return False
-    return problem.pointer == group.pointer or problem.pointer.startswith(f"{group.pointer}/")
+    return _concerns(problem, group)
 
 
-def _concerns(problem: InputError, field: FormField) -> bool:
-    return problem.pointer == field.pointer or problem.pointer.startswith(f"{field.pointer}/")
+def _concerns(problem: InputError, place: FormField | FieldGroup) -> bool:
+    return problem.pointer == place.pointer or problem.pointer.startswith(f"{place.pointer}/")
 
 
 STORED = ("secret", "picture")

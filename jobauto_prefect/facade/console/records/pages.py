@@ -1,68 +1,66 @@
-"""Lists, records and forms: what their pages are made of, and how they are sent."""
+"""The pages of a kind of records, as a class declares them: a list, a record, its forms.
+
+A field's name stands for its column, its fact or its control: what it is called, and how it is
+filled in, is said in the body that clients write.
+"""
 
 import hashlib
 import json
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
-from datetime import datetime
-from typing import Any, Literal
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from inspect import isawaitable
+from typing import Any, ClassVar, Literal
 from urllib.parse import urlencode
 from uuid import uuid4
 
-from fastapi import APIRouter, Request, Response
+from fastapi import APIRouter, Response
 
-from jobauto_prefect.console_addresses import CONSOLE
-from jobauto_prefect.definitions import pick_text
+from jobauto_prefect.console_addresses import CONTRACT, list_address, page_of
 from jobauto_prefect.facade.auth.identity import Identity
-from jobauto_prefect.facade.console.contract import (
-    PASSWORD,
-    Contract,
-    ContractError,
-)
-from jobauto_prefect.facade.console.moments import teller
+from jobauto_prefect.facade.console.contract import PASSWORD, ContractError
 from jobauto_prefect.facade.console.notifications import redirect_after
-from jobauto_prefect.facade.console.page_response import language_of, respond_in_console
-from jobauto_prefect.facade.console.records.choices import Choices, read_choices
+from jobauto_prefect.facade.console.records.cells import (
+    AnyCell,
+    Column,
+    Draw,
+    Record,
+    drawn,
+    has,
+    name_of,
+)
 from jobauto_prefect.facade.console.records.forms import (
     SENT_FORM,
     FieldGroup,
     Form,
+    FormField,
     SentForm,
     Values,
     WholeValue,
+    control_of,
     draw_groups,
     errors_apart,
     fields_of,
     read_changes,
+    values_of,
 )
-from jobauto_prefect.facade.console.visit import CurrentVisit, Visit
+from jobauto_prefect.facade.console.visit import Choices, CurrentVisit, Visit
 from jobauto_prefect.facade.formats import View
-from jobauto_prefect.facade.formats.html.cell_model import Cell, clip
-from jobauto_prefect.facade.formats.html.page_language import Translator, translator
-from jobauto_prefect.facade.http.responses import languages_of
+from jobauto_prefect.facade.formats.html.page_language import Text
+from jobauto_prefect.facade.http import late_routes
+from jobauto_prefect.facade.kinds.registry import BY_ITEM, shown_fields
+from jobauto_prefect.kinds import Kind
 
-NOTHING = Cell("none", "\N{EN DASH}")
+PAGE = 50
+"""Records of a list's page."""
 
+KEY = "idempotency-key"
+"""The control that says which sending of a form this is."""
 
-@dataclass(frozen=True, slots=True)
-class Mark:
-    """One of a strip; `note` is what it tells."""
+SHOWN_AGAIN = frozenset({400, 403, 409, 412, 413, 422})
+"""Refusals that somebody can mend in the form."""
 
-    href: str
-    tone: str
-    note: str
-
-
-@dataclass(frozen=True, slots=True)
-class Strip:
-    """A cell of marks, the newest last."""
-
-    marks: Sequence[Mark]
-    empty: str
-    kind: Literal["strip"] = "strip"
-
-
-AnyCell = Cell | Strip
+SHARED: Mapping[str, Any] = {"company_id": None}
+"""What a body says of a new record that belongs to no company."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,108 +74,66 @@ class Action:
 
 
 @dataclass(frozen=True, slots=True)
-class Section:
-    """A table of a record's page; `empty` is said where there are no rows, `href` is all of it."""
-
-    key: str
-    title: str
-    heads: Sequence[str]
-    rows: Sequence[Sequence[AnyCell]]
-    empty: str
-    href: str = ""
-    note: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class RecordPage:
-    """A record as its page shows it; `badges` stand beside its name.
-
-    `contract_href` is the contract's own page, `prefect_url` Prefect's (None: there is none).
-    """
-
-    title: str
-    about: Sequence[AnyCell]
-    badges: Sequence[AnyCell]
-    actions: Sequence[Action]
-    facts: Sequence[tuple[str, AnyCell]]
-    sections: Sequence[Section]
-    contract_href: str
-    prefect_url: str | None = None
-
-
-def name_of(record: Mapping[str, Any], languages: Sequence[str]) -> str:
-    """Return what a record is called, in the first language its name has."""
-    translated = (record.get("translations") or {}).get("name")
-    return pick_text(translated or record["name"], *languages)
-
-
-def link(text: str, href: str) -> Cell:
-    """Return a link with the name of a record."""
-    return Cell("link", clip(text), href=href, title=text if clip(text) != text else "")
-
-
-def text_cell(text: str) -> Cell:
-    """Return a text; the dash where there is none."""
-    return Cell("text", text) if text else NOTHING
-
-
-def moment_cell(moment: datetime | str | None, now: datetime, translate: Translator) -> Cell:
-    """Return a time as it is told from now, with the exact one as its title; None: the dash."""
-    text = moment.isoformat() if isinstance(moment, datetime) else moment
-    shown = teller(now, translate)(text)
-    return Cell("time", shown.text, title=shown.at.isoformat()) if shown else NOTHING
-
-
-def state_badge(record: Mapping[str, Any], translate: Translator) -> Cell:
-    """Return whether a run template is active."""
-    if record["active"]:
-        return Cell("badge", translate("active"), tone="good")
-    return Cell("badge", translate("paused"), tone="warn")
-
-
-def enabled_badge(record: Mapping[str, Any], translate: Translator) -> Cell:
-    """Return whether a company or an application may be used."""
-    if record["enabled"]:
-        return Cell("badge", translate("enabled"), tone="good")
-    return Cell("badge", translate("switched off"), tone="warn")
-
-
-PAGE = 50
-"""Records of a list's page."""
-
-
-KEY = "idempotency-key"
-"""The control that says which sending of a form this is."""
-
-
-SHOWN_AGAIN = frozenset({400, 403, 409, 412, 413, 422})
-"""Refusals that somebody can mend in the form."""
-
-
-@dataclass(frozen=True, slots=True)
-class ListFilter:
-    """A control that narrows a list; `choices` are what it offers, None: it takes any text."""
+class Filter:
+    """A control that narrows a list: it takes one of the choices; None: it takes any text."""
 
     name: str
     label: str
-    choices: Choices | None = None
+    choices: Choices | Callable[[Visit], Awaitable[Choices]] | None = None
+
+
+BY_NAME = Filter("name", Text("Name"))
+BY_COMPANY = Filter("company_id", Text("Company"), lambda visit: visit.choices("companies"))
+BY_STATE = Filter(
+    "enabled", Text("State"), (("true", Text("enabled")), ("false", Text("switched off")))
+)
 
 
 @dataclass(frozen=True, slots=True)
-class ListPage:
-    """A list; its `title` is the English text of its entry in the menu, where `here` is not.
+class Table:
+    """A table of a record's page: of a part of it, or of what is read besides.
 
-    `empty` is said where there is nothing at all.
+    `empty` is said where there are no rows, `page` is where all of it is, `when` of which records
+    there is such a table.
     """
 
-    collection: str
+    key: str
     title: str
-    heads: Sequence[str]
-    rows: Sequence[Sequence[AnyCell]]
-    filters: Sequence[ListFilter]
+    rows: Callable[[Any, Visit], Iterable[Any] | Awaitable[Iterable[Any]]]
+    columns: Sequence[Column]
     empty: str
-    actions: Sequence[Action] = ()
-    here: str = ""
+    page: Callable[[Any], str] = lambda _: ""
+    when: Callable[[Any], object] = lambda _: True
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """A table as the visitor sees it."""
+
+    table: Table
+    rows: Sequence[Sequence[AnyCell]]
+    href: str
+
+
+def related(
+    key: str,
+    title: str,
+    item: str,
+    query: Callable[[Record], Mapping[str, Any]],
+    columns: Sequence[Column],
+    empty: str,
+) -> Table:
+    """Return the table of the records of a kind that a query chooses."""
+    collection = BY_ITEM[item].kind.collection
+
+    async def rows(record: Record, visit: Visit) -> Iterable[Record]:
+        found = await visit.get(f"/{collection}", {**query(record), "limit": PAGE})
+        return list(found.values())
+
+    def page(record: Record) -> str:
+        return f"{list_address(item)}?{urlencode(query(record))}"
+
+    return Table(key, title, rows, columns, empty, page)
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,19 +144,18 @@ class RecordForm:
     sent. `values` are those the record has, `fixed` is what goes with each sending, `wholes` are
     the fields of which all goes along. `prefilled` are shown instead of the record's values,
     `offers` are what fields offer by these names.
-    Afterwards comes the page of the record in its `collection`, which says `done`.
+    Afterwards comes the page of the record of `kind`, which says `done`.
     `is_dangerous`: what it does can't be undone.
     """
 
     title: str
-    here: str
     action: str
     target: str
-    collection: str
+    kind: str
     groups: Sequence[FieldGroup]
     values: Values
     back: str
-    submit: str
+    submit: str = Text("Save")
     fixed: Mapping[str, Any] = field(default_factory=dict)
     prefilled: Values = field(default_factory=dict)
     wholes: Sequence[WholeValue] = ()
@@ -210,6 +165,7 @@ class RecordForm:
     done: str = "saved"
     is_dangerous: bool = False
     method: Literal["post", "get"] = "post"
+    here: str | None = None
 
     @property
     def takes_files(self) -> bool:
@@ -222,100 +178,19 @@ class RecordForm:
         return self.target.endswith("/")
 
 
-def require(who: Identity, permission: str, company_id: int | None) -> None:
-    """Require the permission that sending a form will take: nobody fills in one in vain.
-
-    Raises:
-        ContractError: the visitor has it not.
-    """
-    if not who.rights.may(permission, company_id):
-        raise ContractError(403, f"this needs the permission {permission}; ask an administrator")
-
-
-def list_query(request: Request, names: Sequence[str]) -> dict[str, str]:
-    """Return what a list is asked for: filters, place and a page's length."""
-    query = request.query_params
-    return {name: query[name] for name in (*names, "cursor") if query.get(name)}
-
-
-async def read_list(contract: Contract, collection: str, query: Mapping[str, Any]) -> View:
-    """Read a page of a list."""
-    return await contract.read(f"/{collection}", {**query, "limit": PAGE})
-
-
-async def company_filter(
-    contract: Contract, languages: Sequence[str], translate: Translator
-) -> ListFilter:
-    """Return the filter of a list by company, of those that the visitor may see."""
-    companies = await read_choices(contract, "companies", languages)
-    return ListFilter("company_id", translate("Company"), companies)
-
-
-def respond_with_list(
-    request: Request,
-    who: Identity,
-    page: ListPage,
-    view: View,
-    *,
-    total: int | None = None,
-    template: str = "records/list.html",
-    **more: Any,
-) -> Response:
-    """Send a list that the contract's `view` is of.
-
-    `total` is how many records there are, where the view does not count them; `more` is what a
-    template of the list's own shows besides.
-    """
-    address = f"{CONSOLE}/{page.collection}"
-    names = [listed.name for listed in page.filters]
-    asked = {name: request.query_params.get(name, "") for name in names}
-    chosen = {name: value for name, value in asked.items() if value}
-    following = {**chosen, "cursor": view.next_query["cursor"]} if view.next_query else None
-    return respond_in_console(
-        request,
-        who,
-        template,
-        language_parts(request)[0](page.title),
-        here=page.here or page.title,
-        page=page,
-        asked=asked,
-        is_filtered=bool(chosen),
-        total=view.total if total is None else total,
-        address=address,
-        contract_href=f"{view.path}.html?{urlencode(chosen)}" if chosen else f"{view.path}.html",
-        next_href=f"{address}?{urlencode(following)}" if following else None,
-        first_href=f"{address}?{urlencode(chosen)}" if "cursor" in request.query_params else None,
-        **more,
-    )
-
-
-def respond_with_record(
-    request: Request, who: Identity, page: RecordPage, *, here: str
-) -> Response:
-    """Send the page of a record."""
-    return respond_in_console(request, who, "records/record.html", page.title, here=here, page=page)
-
-
 def respond_with_form(
-    request: Request,
-    who: Identity,
-    form: RecordForm,
-    sent: Form | None = None,
-    error: ContractError | None = None,
+    visit: Visit, form: RecordForm, sent: Form | None = None, error: ContractError | None = None
 ) -> Response:
     """Send a form, with what was typed and what is wrong where it was sent already."""
-    kept = getattr(request.state, SENT_FORM, None)
+    kept = getattr(visit.request.state, SENT_FORM, None)
     sent = sent or kept
-    shown = {**form.values, **form.prefilled}
-    return respond_in_console(
-        request,
-        who,
+    return visit.respond(
         "records/form.html",
         form.title,
         here=form.here,
         status=error.status if error else 200,
         form=form,
-        groups=draw_groups(form.groups, shown, language_parts(request)[0], sent, error),
+        groups=draw_groups(form.groups, {**form.values, **form.prefilled}, sent, error),
         apart=errors_apart(form.groups, error),
         is_refused=error is not None,
         is_kept=kept is not None,
@@ -323,32 +198,27 @@ def respond_with_form(
     )
 
 
-async def save(
-    request: Request, contract: Contract, form: RecordForm, sent: Form, **more: Any
-) -> Response:
+async def save(visit: Visit, form: RecordForm, sent: Form) -> Response:
     """Write what a form says, and lead to its record's page; show it again where it is refused.
 
-    A form that has the control `PASSWORD` is sent with the visitor's own. `more` is what the form's
-    own controls said beside its fields.
+    A form that has the control `PASSWORD` is sent with the visitor's own.
 
     Raises:
         ContractError: the visitor may not do this.
     """
     try:
         fields = [each for each in fields_of(form.groups) if each.pointer != PASSWORD]
-        changes = read_changes(fields, sent, form.values, form.wholes)
-        body = {**form.fixed, **changes, **more}
+        body = {**form.fixed, **read_changes(fields, sent, form.values, form.wholes)}
         key, password = _key_of(form, sent, body), sent.get(PASSWORD)
-        record = await contract.write(
+        record = await visit.contract.write(
             "POST", form.target, body, key=key, is_new=form.is_new, password=password
         )
     except ContractError as error:
         if error.status not in SHOWN_AGAIN:
             raise
-        return respond_with_form(request, contract.who, form, sent, error)
+        return respond_with_form(visit, form, sent, error)
     warnings = [fault["message"] for fault in record.get("warnings", ())]
-    address = f"{CONSOLE}/{form.collection}/{record['id']}"
-    return redirect_after(request, address, form.done, warnings)
+    return redirect_after(visit.request, page_of(form.kind, record["id"]), form.done, warnings)
 
 
 def _key_of(form: RecordForm, sent: Form, body: Mapping[str, Any]) -> str:
@@ -362,48 +232,299 @@ def _key_of(form: RecordForm, sent: Form, body: Mapping[str, Any]) -> str:
     return hashlib.sha256(said.encode()).hexdigest()
 
 
-def add_form_routes(
-    router: APIRouter,
-    address: str,
-    item: str,
-    edit_form: Callable[[Visit, int], Awaitable[RecordForm]],
-    new_form: Callable[[Visit], Awaitable[RecordForm]],
-) -> None:
-    """Add the routes of the forms that change a record and make a new one.
+class RecordPages:
+    """The pages of a kind; the class of a kind says what they show, and overrides what differs.
 
-    They read the form when it is shown and when it is sent. `new_form` may return one that first
-    asks what the other fields depend on.
+    `parameter` is the part of addresses that is not as the contract's, `named` is the field that
+    tells records apart for people. `about` and `badges` stand beside that name. `new` is the label
+    of the link to a new one; without it there are no forms. The fields of `identity` are for those
+    who may change what all share. `fixed` goes with each new record, `note` stands above its form.
     """
 
-    async def show_new_form(visit: CurrentVisit) -> Response:
-        return respond_with_form(visit.request, visit.who, await new_form(visit))
+    kind: ClassVar[Kind]
+    parameter: str = ""
+    named: ClassVar[str] = "name"
+    columns: Sequence[str | Column] = ()
+    filters: ClassVar[Sequence[Filter]] = (BY_COMPANY,)
+    order: ClassVar[str] = ""
+    page_length: ClassVar[int] = PAGE
+    empty: ClassVar[str]
+    list_template: ClassVar[str] = "records/list.html"
+    about: ClassVar[Sequence[Draw]] = ()
+    badges: ClassVar[Sequence[Draw]] = ()
+    facts: Sequence[str | Column] = ()
+    tables: Sequence[Table] = ()
+    new: ClassVar[str] = ""
+    form: ClassVar[Sequence[FieldGroup]] = ()
+    identity: ClassVar[Collection[str]] = ()
+    fixed: ClassVar[Mapping[str, Any]] = {}
+    note: ClassVar[str] = ""
 
-    async def make(visit: CurrentVisit, sent: SentForm) -> Response:
-        form = await new_form(visit)
+    def __init__(self) -> None:
+        self.parameter = self.parameter or self.kind.item
+        self.address = list_address(self.kind.item)
+        self.item_path = f"{self.address}/{{{self.parameter}:int}}"
+        self.shown = shown_fields(self.kind.item)
+
+    def router(self) -> APIRouter:
+        """Return the routes of the pages."""
+        router = late_routes.router(include_in_schema=False)
+        router.get(self.address)(self.show_list)
+        router.get(self.item_path)(self.show_record)
+        if self.new:
+            router.get(f"{self.address}/new")(self.show_new_form)
+            router.post(f"{self.address}/new")(self.make)
+            router.get(f"{self.item_path}/edit")(self.show_form)
+            router.post(f"{self.item_path}/edit")(self.change)
+        return router
+
+    def column(self, declared: str | Column) -> Column:
+        """Return a column or fact; of a field it is a fact where the field says something."""
+        if isinstance(declared, Column):
+            return declared
+        return Column(self.shown[declared].label, drawn(declared), has(declared))
+
+    def control(self, field: str) -> FormField:
+        """Return the control of a field."""
+        return control_of(BY_ITEM[self.kind.item], field, self.shown[field])
+
+    def group(self, declared: FieldGroup) -> FieldGroup:
+        """Return a group of a form with its controls, of which some are named by their fields."""
+        fields = [self.control(each) if isinstance(each, str) else each for each in declared.fields]
+        return replace(declared, fields=fields)
+
+    def may(self, who: Identity, action: str, record: Record | None = None) -> bool:
+        """Whether somebody may do this to a record, or (None) make one."""
+        permission = f"{self.kind.permissions}.{action}"
+        if record is None and self.kind.owner:
+            return who.rights.anywhere(permission)
+        return who.rights.may(permission, self.company_of(record))
+
+    def require(self, visit: Visit, action: str, record: Record | None = None) -> None:
+        """Require a visitor who may. Raises ContractError."""
+        if not self.may(visit.who, action, record):
+            visit.require(f"{self.kind.permissions}.{action}", self.company_of(record))
+
+    def company_of(self, record: Record | None) -> int | None:
+        """Return the company whose rights count; None: a record is nobody's own."""
+        return record.get("company_id") if record else None
+
+    async def show_list(self, visit: CurrentVisit) -> Response:
+        """List records."""
+        view, records = await self.read_list(visit)
+        columns = [self.column(each) for each in self.columns]
+        filters = [
+            replace(each, choices=await each.choices(visit)) if callable(each.choices) else each
+            for each in self.filters_of(visit)
+        ]
+        asked = visit.asked(*(each.name for each in filters))
+        following = {**asked, "cursor": view.next_query["cursor"]} if view.next_query else None
+        query = f"?{urlencode(asked)}" if asked else ""
+        return visit.respond(
+            self.list_template,
+            Text(self.kind.many),
+            columns=columns,
+            rows=[[column.draw(each, visit) for column in columns] for each in records],
+            filters=filters,
+            asked=asked,
+            empty=self.empty,
+            actions=self.list_actions(visit),
+            total=view.total,
+            address=self.address,
+            contract_href=f"{view.path}.html{query}",
+            next_href=f"{self.address}?{urlencode(following)}" if following else None,
+            first_href=f"{self.address}{query}" if "cursor" in visit.request.query_params else None,
+            **await self.beside_list(visit, view, records),
+        )
+
+    async def read_list(self, visit: Visit) -> tuple[View, Sequence[Any]]:
+        """Read a page of the list. Raises ContractError."""
+        query = visit.asked(*(each.name for each in self.filters_of(visit)), "cursor")
+        ordered = {"order": self.order} if self.order else {}
+        view = await visit.read(
+            f"/{self.kind.collection}", {**ordered, **query, "limit": self.page_length}
+        )
+        return view, list(view.data.values())
+
+    def filters_of(self, _visit: Visit) -> Sequence[Filter]:
+        """Return what narrows the list."""
+        return self.filters
+
+    async def beside_list(
+        self, _visit: Visit, _view: View, _records: Sequence[Any]
+    ) -> Mapping[str, Any]:
+        """Return what the list's own template shows besides."""
+        return {}
+
+    def list_actions(self, visit: Visit) -> list[Action]:
+        """Return what the visitor may do beside the list."""
+        if not self.new or not self.may(visit.who, "create"):
+            return []
+        return [Action(self.new, f"{self.address}/new", is_main=True)]
+
+    async def show_record(self, visit: CurrentVisit) -> Response:
+        """Show a record."""
+        key = visit.request.path_params[self.parameter]
+        record = await self.read(visit, key)
+        facts = [self.column(each) for each in self.facts]
+        return visit.respond(
+            "records/record.html",
+            self.title(record, visit),
+            about=[draw(record, visit) for draw in self.about],
+            badges=[draw(record, visit) for draw in self.badges],
+            actions=self.actions(visit, record),
+            facts=[
+                (column.label, column.draw(record, visit))
+                for column in facts
+                if column.when is None or column.when(record)
+            ],
+            sections=[
+                await self.section(visit, record, each)
+                for each in self.tables_of(visit, record)
+                if each.when(record)
+            ],
+            contract_href=self.contract_page(key),
+            prefect_url=record.get("prefect_url"),
+        )
+
+    async def section(self, visit: Visit, record: Record, table: Table) -> Section:
+        """Return a table as the visitor sees it."""
+        found = table.rows(record, visit)
+        rows = await found if isawaitable(found) else found
+        drawn_rows = [[column.draw(each, visit) for column in table.columns] for each in rows]
+        return Section(table, drawn_rows, table.page(record))
+
+    def contract_page(self, key: object) -> str:
+        """Return the address of the contract's own page of a record."""
+        return f"{CONTRACT}/{self.kind.item}/{key}.html"
+
+    async def read(self, visit: Visit, key: Any) -> Any:
+        """Read a record, with what else its page shows. Raises ContractError."""
+        return await visit.get(f"/{self.kind.item}/{key}")
+
+    def title(self, record: Record, visit: Visit) -> str:
+        """Return what a record's page is called."""
+        return name_of(record, visit.languages)
+
+    def actions(self, visit: Visit, record: Record) -> list[Action]:
+        """Return what the visitor may do to a record."""
+        if not self.may(visit.who, "update", record):
+            return []
+        return [Action(Text("Edit"), f"{self.address}/{record['id']}/edit", is_main=True)]
+
+    def tables_of(self, _visit: Visit, _record: Record) -> Sequence[Table]:
+        """Return the tables of a record's page."""
+        return self.tables
+
+    async def show_new_form(self, visit: CurrentVisit) -> Response:
+        """Show the form of a new record, or what asks first on what it depends."""
+        return respond_with_form(visit, await self.new_form(visit))
+
+    async def make(self, visit: CurrentVisit, sent: SentForm) -> Response:
+        """Make a record."""
+        form = await self.new_form(visit)
         if form.method == "get":
-            return respond_with_form(visit.request, visit.who, form)
-        return await save(visit.request, visit.contract, form, sent)
+            return respond_with_form(visit, form)
+        return await save(visit, form, sent)
 
-    async def show_form(visit: CurrentVisit) -> Response:
-        form = await edit_form(visit, visit.request.path_params[item])
-        return respond_with_form(visit.request, visit.who, form)
+    async def show_form(self, visit: CurrentVisit) -> Response:
+        """Show the form of a record."""
+        return respond_with_form(visit, await self.edit_form(visit))
 
-    async def change(visit: CurrentVisit, sent: SentForm) -> Response:
-        form = await edit_form(visit, visit.request.path_params[item])
-        return await save(visit.request, visit.contract, form, sent)
+    async def change(self, visit: CurrentVisit, sent: SentForm) -> Response:
+        """Change a record."""
+        return await save(visit, await self.edit_form(visit), sent)
 
-    router.get(f"{address}/new")(show_new_form)
-    router.post(f"{address}/new")(make)
-    router.get(f"{address}/{{{item}:int}}/edit")(show_form)
-    router.post(f"{address}/{{{item}:int}}/edit")(change)
+    async def groups(self, _visit: Visit, _record: Record | None) -> Sequence[FieldGroup]:
+        """Return the fields of a record's form; None: of a new one's."""
+        return self.form
 
+    def values(self, record: Record) -> Record:
+        """Return a record as its form shows it."""
+        return record
 
-def query_ids(request: Request, *names: str) -> dict[str, int]:
-    """Return the ids that the query of a form for a new record gives, by these names."""
-    given = {name: request.query_params.get(name, "") for name in names}
-    return {name: int(text) for name, text in given.items() if text.isascii() and text.isdecimal()}
+    def wholes(self, _record: Record | None) -> Sequence[WholeValue]:
+        """Return the fields of a record that are written as a whole; None: of a new one."""
+        return ()
 
+    async def new_form(self, visit: Visit) -> RecordForm:
+        """Return the form of a new record. Raises ContractError."""
+        self.require(visit, "create")
+        return await self.form_of_new(visit)
 
-def language_parts(request: Request) -> tuple[Translator, Sequence[str]]:
-    """Return the translator of a request's pages, and the languages for texts in several."""
-    return translator(language_of(request)), languages_of(request)
+    async def form_of_new(
+        self, visit: Visit, reference: Mapping[str, Any] | None = None, record: Record | None = None
+    ) -> RecordForm:
+        """Return the form of a new record for somebody who may make one.
+
+        `reference` is what the query says of it already, `record` what its fields depend on.
+        """
+        groups = [self.group(each) for each in await self.groups(visit, record)]
+        if self.kind.owner == "shared":
+            groups[0] = replace(groups[0], fields=[await self._owner(visit), *groups[0].fields])
+        query = f"?{urlencode(reference)}" if reference else ""
+        return RecordForm(
+            title=self.new,
+            action=f"{self.address}/new{query}",
+            target=f"/{self.kind.item}/",
+            kind=self.kind.item,
+            groups=groups,
+            values=values_of(fields_of(groups), None),
+            wholes=self.wholes(None),
+            fixed=reference or self.fixed,
+            back=self.address,
+            note=self.note,
+        )
+
+    def chooser(self, group: FieldGroup, values: Values) -> RecordForm:
+        """Return the form that first asks what the fields of a new record depend on."""
+        return RecordForm(
+            title=self.new,
+            action=f"{self.address}/new",
+            target="",
+            kind=self.kind.item,
+            groups=[group],
+            values=values,
+            back=self.address,
+            submit=Text("Continue"),
+            method="get",
+        )
+
+    async def _owner(self, visit: Visit) -> FormField:
+        """Return the control that says whose a new record is, of those the visitor may make."""
+        permission = f"{self.kind.permissions}.create"
+        companies = await visit.permitted_companies(permission)
+        if visit.who.rights.may(permission, None):
+            companies = [("", Text("shared by all")), *companies]
+        return FormField("/company_id", Text("Company"), "choice", choices=companies)
+
+    async def edit_form(self, visit: Visit) -> RecordForm:
+        """Return the form of a record. Raises ContractError."""
+        record = await visit.get(f"/{self.kind.item}/{visit.request.path_params[self.parameter]}")
+        self.require(visit, "update", record)
+        return await self.form_of(visit, record)
+
+    def form_title(self, record: Record) -> Text:
+        """Return what the form of a record is called."""
+        return Text("Edit {name}", name=record[self.named])
+
+    async def form_of(self, visit: Visit, record: Record) -> RecordForm:
+        """Return the form of a record for somebody who may change it."""
+        groups = [self.group(each) for each in await self.groups(visit, record)]
+        if not visit.who.rights.may(f"{self.kind.permissions}.update", None):
+            hidden = {f"/{field}" for field in self.identity}
+            groups = [
+                replace(each, fields=[f for f in each.fields if f.pointer not in hidden])
+                for each in groups
+            ]
+        address = f"{self.address}/{record['id']}"
+        return RecordForm(
+            title=self.form_title(record),
+            action=f"{address}/edit",
+            target=f"/{self.kind.item}/{record['id']}.json",
+            kind=self.kind.item,
+            groups=groups,
+            values=values_of(fields_of(groups), self.values(record)),
+            wholes=self.wholes(record),
+            back=address,
+        )

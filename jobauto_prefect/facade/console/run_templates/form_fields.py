@@ -6,7 +6,6 @@ from typing import Any
 from jobauto_prefect.definitions.findings import child
 from jobauto_prefect.definitions.records.actions import Action, ActionMode
 from jobauto_prefect.definitions.values import MASK
-from jobauto_prefect.facade.console.records.choices import Choices
 from jobauto_prefect.facade.console.records.fields import choice_fields, with_empty_label
 from jobauto_prefect.facade.console.records.forms import (
     ASSIGNMENTS,
@@ -19,11 +18,9 @@ from jobauto_prefect.facade.console.records.forms import (
     without_nothing,
 )
 from jobauto_prefect.facade.console.run_templates.schedules import INTERVALS
-from jobauto_prefect.facade.console.run_templates.value_sources import (
-    SourcedValue,
-    describe_source,
-)
-from jobauto_prefect.facade.formats.html.page_language import Text, Translator
+from jobauto_prefect.facade.console.run_templates.values import SourcedValue
+from jobauto_prefect.facade.console.visit import Choices, Visit
+from jobauto_prefect.facade.formats.html.page_language import Text, Translator, tell
 from jobauto_prefect.runtime.executors.registry import executor_kinds, isolates
 
 
@@ -146,9 +143,10 @@ QUEUE = [
 """The fields that say which workers run its jobs, and in what order."""
 
 
-def choice_groups(credentials: Choices, topics: Choices, calendars: Choices) -> list[FieldGroup]:
+async def choice_groups(visit: Visit, company_id: int) -> list[FieldGroup]:
     """Return the groups of what is chosen among other records."""
-    fields = choice_fields(topics, calendars)
+    credentials = await visit.choices("credentials", {"company_id": company_id})
+    fields = await choice_fields(visit)
     title = Text("Credentials")
     hint = Text("Of two that give the same value the later one counts.")
     held = FormField("/credentials", title, "choices", hint, choices=credentials, default=())
@@ -177,7 +175,7 @@ def _value_field(value: SourcedValue, languages: Sequence[str], translate: Trans
     assert value.variable is not None  # noqa: S101 - declared values have one
     otherwise = translate("nothing")
     if value.source is not None and value.text:
-        origin = describe_source(value.source, translate)
+        origin = tell(value.source.label, translate)
         otherwise = origin if value.is_masked else f"{value.text} ({origin})"
     empty = translate("Empty means: {value}", value=otherwise)
     return with_empty_label(value.variable, languages, translate, empty)

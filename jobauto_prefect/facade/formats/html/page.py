@@ -4,7 +4,7 @@ import base64
 import hashlib
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from functools import cache
+from functools import cache, partial
 from importlib import resources
 from typing import Any, Final
 from urllib.parse import quote, urlencode
@@ -12,7 +12,7 @@ from urllib.parse import quote, urlencode
 from jinja2 import DictLoader, Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from jobauto_prefect.facade.formats.html.page_language import translator
+from jobauto_prefect.facade.formats.html.page_language import tell, translator
 from jobauto_prefect.facade.formats.negotiation import FORMATS
 from jobauto_prefect.facade.formats.view import PageLink, View
 from jobauto_prefect.kinds import KINDS
@@ -69,6 +69,7 @@ def render_page(
         .render(
             view=view,
             _=translate,
+            told=partial(tell, translate=translate),
             style=Markup(STYLE),  # noqa: S704 - it is our own file
             navigation=_navigation(view) if navigation is None else navigation,
             here=here or _current_entry(view),

@@ -33,6 +33,27 @@ class Text(str):
         self.values = values
 
 
+class Shown:
+    """What pages and forms call a field of a record, with a hint for those who fill it in.
+
+    `control` is how it is filled in, where its type does not say so; `choices` are what its values
+    are called, where people do not know them.
+    """
+
+    def __init__(
+        self,
+        label: str,
+        hint: str = "",
+        control: str = "",
+        choices: Mapping[str, str] | None = None,
+        **values: object,
+    ) -> None:
+        self.label = Text(label)
+        self.hint = Text(hint, **values) if hint else ""
+        self.control = control
+        self.choices = choices or {}
+
+
 def tell(text: str, translate: Translator) -> str:
     """Return a text of ours in the translator's language, any other as it is."""
     return translate(text, **text.values) if isinstance(text, Text) else text

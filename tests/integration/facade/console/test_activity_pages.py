@@ -13,7 +13,7 @@ from sqlalchemy import select
 from sqlalchemy.event import listen, remove
 
 from jobauto_prefect.facade.auth import token_cache
-from jobauto_prefect.facade.console.activity import event_pages, rules
+from jobauto_prefect.facade.console.records import events, rules
 from jobauto_prefect.facade.resources import lists
 from jobauto_prefect.ledger.audit.trail import SERVICE
 from jobauto_prefect.ledger.records import (
@@ -107,7 +107,7 @@ def test_more_rules_than_a_page_shows_are_said_turned_and_narrowed(
     monkeypatch: pytest.MonkeyPatch,
     rest: httpx.Client,
 ) -> None:
-    monkeypatch.setattr(rules, "MAX_SHOWN", 1)
+    monkeypatch.setattr(rules.RulePages, "page_length", 1)
     body = {"runtemplate_source_id": records.foreign["template"]}
     body |= {"runtemplate_id": records.template}
     other = ok(rest.post("/eventrule/", json=body), 201)["id"]
@@ -131,7 +131,7 @@ def test_an_event_names_its_run_templates_whatever_the_list_of_rules_holds(
     page = browser.get(f"/console/events/{dead_event}").text
     assert "Co. after</a>" in page
     assert "Start &lt;script&gt;" in page
-    monkeypatch.setattr(event_pages, "MAX_NAMED", 0)
+    monkeypatch.setattr(events, "MAX_NAMED", 0)
     page = browser.get(f"/console/events/{dead_event}").text
     assert "Co. after" not in page
     assert 'data-label="Event rule"><span class="text">#' in page

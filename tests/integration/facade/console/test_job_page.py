@@ -9,7 +9,7 @@ import httpx
 import pytest
 
 from jobauto_prefect.facade.console.jobs.artifact_previews import MAX_MARKDOWN, MAX_PREVIEWED
-from jobauto_prefect.facade.console.jobs.log_section import MAX_LIVE_LINES, PAGE_LINES
+from jobauto_prefect.facade.console.jobs.log import MAX_LIVE_LINES, PAGE_LINES
 from jobauto_prefect.ledger.audit.trail import SERVICE
 from jobauto_prefect.ledger.jobs.leases import add_notice
 from jobauto_prefect.ledger.store import Ledger

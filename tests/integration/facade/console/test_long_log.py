@@ -7,8 +7,8 @@ import httpx
 import pytest
 from sqlalchemy import func, update
 
-from jobauto_prefect.facade.console.jobs import log_section
-from jobauto_prefect.facade.console.jobs.log_section import (
+from jobauto_prefect.facade.console.jobs import log
+from jobauto_prefect.facade.console.jobs.log import (
     CONTEXT_LINES,
     MAX_LIVE_LINES,
     PAGE_CHARACTERS,
@@ -124,7 +124,7 @@ def test_of_lines_in_many_colours_a_page_has_fewer(
             read.append(line)
             return super().parts_of(line, sought)
 
-    monkeypatch.setattr(log_section, "TerminalText", CountingText)
+    monkeypatch.setattr(log, "TerminalText", CountingText)
     job = jobs.job()
     rainbow = "".join(f"\x1b[{31 + number % 6}mz" for number in range(MAX_LINE))
     jobs.lines(job, *[rainbow] * 100)

@@ -10,22 +10,21 @@ from typing import get_args
 import pytest
 
 from jobauto_prefect.facade.auth.permissions import ROLE_DESCRIPTIONS
-from jobauto_prefect.facade.console.activity.event_pages import STATES as EVENT_STATES
 from jobauto_prefect.facade.console.jobs.job_list_page import ORDERS, SINCE
 from jobauto_prefect.facade.console.jobs.labels import ORIGINS
 from jobauto_prefect.facade.console.jobs.saved_searches import PREDEFINED
 from jobauto_prefect.facade.console.jobs.selected_jobs import TITLES
+from jobauto_prefect.facade.console.jobs.window_calendar import TONES
+from jobauto_prefect.facade.console.jobs.window_calendar import WEEKDAYS as WEEKDAY_NAMES
 from jobauto_prefect.facade.console.jobs.workers import TONES as WORKER_STATES
 from jobauto_prefect.facade.console.navigation import MENU
 from jobauto_prefect.facade.console.notifications import NOTIFICATIONS
-from jobauto_prefect.facade.console.records.member_pages import ROLES as MEMBER_ROLES
+from jobauto_prefect.facade.console.records.events import TONES as EVENT_STATES
 from jobauto_prefect.facade.console.run_templates.schedules import INTERVALS, WEEKDAYS
 from jobauto_prefect.facade.console.success_chart import MONTHS
-from jobauto_prefect.facade.console.tasks.calendar import TONES
-from jobauto_prefect.facade.console.tasks.calendar import WEEKDAYS as WEEKDAY_NAMES
 from jobauto_prefect.facade.formats.html.page_language import LANGUAGES, load_catalog
 from jobauto_prefect.facade.kinds.audit_entries import AuditAction
-from jobauto_prefect.facade.kinds.event_rules import EventRule, Operation
+from jobauto_prefect.facade.kinds.event_rules import End, Operation
 from jobauto_prefect.facade.kinds.jobs import Severity
 from jobauto_prefect.kinds import KINDS
 from jobauto_prefect.ledger.events.deliveries import EventKind
@@ -34,8 +33,6 @@ from tests.support.paths import ROOT
 
 FACADE = ROOT / "jobauto_prefect/facade"
 IN_TEMPLATES = re.compile(r"""\b_\(\s*(?:"([^"]+)"|'([^']+)')""")
-
-ENDS = get_args(EventRule.model_fields["on"].annotation)
 
 
 def _texts_of_templates() -> Iterator[str]:
@@ -46,17 +43,20 @@ def _texts_of_templates() -> Iterator[str]:
 
 
 def _texts_of_code() -> Iterator[str]:
-    for module in sorted(FACADE.glob("console/**/*.py")):
-        for node in ast.walk(ast.parse(module.read_text("utf-8"))):
-            if isinstance(node, ast.Call) and _translates(node.func):
-                yield from _literals(node.args[0])
+    for folder in ("console", "kinds", "writes"):
+        for module in sorted(FACADE.glob(f"{folder}/**/*.py")):
+            for node in ast.walk(ast.parse(module.read_text("utf-8"))):
+                if isinstance(node, ast.Call):
+                    for text in node.args[: _count_texts(node.func)]:
+                        yield from _literals(text)
 
 
-def _translates(function: ast.expr) -> bool:
-    """Whether it translates a text, or marks it as one that is translated where it is shown."""
+def _count_texts(function: ast.expr) -> int:
+    """How many of its arguments are translated, at once or where they are shown."""
     if isinstance(function, ast.Call):
-        return ast.unparse(function.func) == "translator"
-    return ast.unparse(function) in ("translate", "visit.translate", "Text")
+        return int(ast.unparse(function.func) == "translator")
+    name = ast.unparse(function)
+    return 2 if name == "Shown" else int(name in ("translate", "visit.translate", "Text"))
 
 
 def _literals(argument: ast.expr | ast.AST) -> Iterator[str]:
@@ -72,7 +72,6 @@ def _texts_by_name() -> Iterator[str]:
     """Texts that are looked up by what records and tables say."""
     yield from (page.label for entry in MENU for page in (entry, *entry.pages))
     yield from NOTIFICATIONS.values()
-    yield from MEMBER_ROLES.values()
     yield from MONTHS
     yield from (*INTERVALS.values(), *WEEKDAYS)
     yield from (kind.many for kind in KINDS.values())
@@ -80,7 +79,13 @@ def _texts_by_name() -> Iterator[str]:
     yield from (str(state) for state in (*JobState, *TaskState))
     yield from WORKER_STATES
     yield from (*get_args(Severity), *ORIGINS.values(), "an event", "somebody")
-    yield from (*get_args(AuditAction), *get_args(Operation), *ENDS, *EVENT_STATES, *EventKind)
+    yield from (
+        *get_args(AuditAction),
+        *get_args(Operation),
+        *get_args(End),
+        *EVENT_STATES,
+        *EventKind,
+    )
     yield from (str(state) for state in DeliveryState)
     yield from ROLE_DESCRIPTIONS.values()
     yield from (label for label, _ in SINCE.values())

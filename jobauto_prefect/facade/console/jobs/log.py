@@ -1,20 +1,27 @@
-"""The part of a job's log that a page shows: its end, what was before, or lines with a text."""
+"""A job's log: the part that a page shows, what came since, and all of it to be saved.
+
+A part is its end, what was before, or lines with a text.
+"""
 
 import asyncio
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Annotated, Any
 from urllib.parse import urlencode
 
+from fastapi import Query, Response
+
 from jobauto_prefect.console_addresses import CONSOLE
-from jobauto_prefect.facade.console.contract import Contract
+from jobauto_prefect.facade.console.contract import Contract, CurrentContract
 from jobauto_prefect.facade.console.jobs.terminal_text import (
     ESCAPE,
     MAX_LINE,
     TerminalText,
     TextPart,
 )
+from jobauto_prefect.facade.console.visit import CurrentVisit
+from jobauto_prefect.facade.http import late_routes
 from jobauto_prefect.ledger.states import LIVE_JOBS
 
 PAGE_LINES = 1000
@@ -23,6 +30,10 @@ PART_MARKUP = 30  # characters about a text that is marked or coloured
 MAX_LIVE_LINES = 5000  # on a page that follows: then it begins anew with the end
 CONTEXT_LINES = 200  # after a line that was found
 MAX_SOUGHT = 255  # characters
+
+LineNumber = Annotated[int, Query(ge=0, lt=2**31)]
+
+router = late_routes.router(include_in_schema=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,3 +157,35 @@ def _page(job_id: int, place: str = "log", **query: Any) -> str:
 def _next(job_id: int, answer: Mapping[str, Any], first: int) -> str:
     query = {"after": answer["last"], "first": first, "state": answer["state"]}
     return f"{CONSOLE}/jobs/{job_id}/log?{urlencode(query)}"
+
+
+@router.get(f"{CONSOLE}/jobs/{{job_id:int}}/log")
+async def show_next_lines(
+    job_id: int,
+    visit: CurrentVisit,
+    after: LineNumber = 0,
+    first: LineNumber = 1,
+    state: str = "",
+) -> Response:
+    """Send the lines after one, and where to ask for more; a page whose job went on loads anew."""
+    log = await read_next_lines(visit.contract, job_id, after, first)
+    answer = visit.respond("jobs/next_lines.html", "", log=log)
+    if log.state != state:
+        answer.headers["HX-Refresh"] = "true"
+    if log.begins_anew:
+        answer.headers["HX-Retarget"] = "#lines"
+        answer.headers["HX-Reswap"] = "innerHTML"
+    return answer
+
+
+@router.get(f"{CONSOLE}/jobs/{{job_id:int}}/log.txt")
+async def download_log(job_id: int, contract: CurrentContract) -> Response:
+    """Send all lines, to be saved."""
+    headers = {"Content-Disposition": f'attachment; filename="job-{job_id}.txt"'}
+    return contract.pass_on(f"/job/{job_id}/output.txt", headers)
+
+
+@router.get(f"{CONSOLE}/artifacts/{{artifact_id:int}}")
+async def download_artifact(artifact_id: int, contract: CurrentContract) -> Response:
+    """Send a file as the contract does: to be saved, and nothing that a browser would run."""
+    return contract.pass_on(f"/artifact/{artifact_id}")

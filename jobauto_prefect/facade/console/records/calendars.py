@@ -2,27 +2,28 @@
 
 import re
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from datetime import date
 from typing import Any
 
 from jobauto_prefect.compiler.scheduling.calendars import WEEKDAYS
-from jobauto_prefect.facade.console.records.declared import (
+from jobauto_prefect.facade.console.records.cells import (
+    AnyCell,
     Column,
     Draw,
-    Narrowing,
-    Part,
     Record,
-    RecordPages,
     has,
-    record_link,
+    name,
     text,
+    text_cell,
+    yes_or_no,
 )
 from jobauto_prefect.facade.console.records.forms import FieldGroup, FormField, TextForm, lines_of
-from jobauto_prefect.facade.console.records.pages import AnyCell, RecordForm, text_cell
+from jobauto_prefect.facade.console.records.pages import Filter, RecordForm, RecordPages, Table
 from jobauto_prefect.facade.console.visit import Visit
-from jobauto_prefect.facade.formats import View
 from jobauto_prefect.facade.formats.html.cell_model import Cell
 from jobauto_prefect.facade.formats.html.page_language import Text
+from jobauto_prefect.facade.kinds.registry import shown_fields
 from jobauto_prefect.kinds import KINDS
 
 Closed = Mapping[str, Any]
@@ -147,134 +148,88 @@ PERIODS = _by_lines(_write_period, _read_period)
 """`2026-08-01T18:00/2026-08-03T06:00 move`: why may be left out."""
 
 
+LISTS: Mapping[str, TextForm] = {"days": DAYS, "times": TIMES, "periods": PERIODS}
 WHY = Column(Text("Why"), text("title"))
 
 
-def holidays(calendar: Record, _view: View, _visit: Visit) -> AnyCell:
+def holidays(calendar: Record, _visit: Visit) -> AnyCell:
     """Draw whose public holidays are closed."""
     named = (calendar["country"], calendar["subdivision"])
     return text_cell(" ".join(part for part in named if part))
 
 
 def _how_many(field: str) -> Draw:
-    return lambda calendar, _view, _visit: Cell("number", str(len(calendar[field])))
+    return lambda calendar, _: Cell("number", str(len(calendar[field])))
 
 
-def _zone(calendar: Record, _view: View, visit: Visit) -> AnyCell:
-    return text_cell(calendar["timezone"] or visit.translate("that of each run template"))
-
-
-def _yearly(closed: Record, _view: View, visit: Visit) -> AnyCell:
-    return text_cell(visit.translate("yes") if closed.get("yearly") else visit.translate("no"))
-
-
-def _weekdays(closed: Record, _view: View, visit: Visit) -> AnyCell:
+def _weekdays(closed: Record, visit: Visit) -> AnyCell:
     days = closed.get("weekdays")
     if not days:
         return text_cell(visit.translate("each day"))
     return text_cell(", ".join(visit.translate(str(day).capitalize()) for day in days))
 
 
-def _closed(name: str, label: Text, example: str, form: TextForm) -> FormField:
-    hint = Text("Each on its line, such as: {example}", example=example)
-    return FormField(f"/{name}", label, "long", hint, blank=[], form=form)
+def _closed(field: str, *columns: Column) -> Table:
+    """Return the table of one kind of closed time."""
+    title, empty = shown_fields("calendar")[field].label, Text("It has none.")
+    return Table(field, title, lambda calendar, _: calendar[field], (*columns, WHY), empty)
 
 
 class CalendarPages(RecordPages):
     """The pages of calendars."""
 
-    kind, here, new = KINDS["calendar"], "Run templates", Text("New calendar")
+    kind, new = KINDS["calendar"], Text("New calendar")
     columns = (
-        Column(Text("Name"), record_link("calendars")),
+        name("calendar"),
         Column(Text("Public holidays"), holidays),
-        Column(Text("Closed days"), _how_many("days")),
-        Column(Text("Closed times"), _how_many("times")),
-        Column(Text("Closed periods"), _how_many("periods")),
-        Column(Text("Time zone"), text("timezone")),
+        *(Column(shown_fields("calendar")[field].label, _how_many(field)) for field in LISTS),
+        "timezone",
     )
-    filters = (Narrowing("country", Text("Country")),)
+    filters = (Filter("country", Text("Country")),)
     empty = Text("There is no calendar yet. One says when the jobs of windows do not start.")
     about = (holidays,)
     facts = (
-        Column(Text("Time zone"), _zone),
+        Column(
+            Text("Time zone"),
+            lambda calendar, visit: text_cell(
+                calendar["timezone"] or visit.translate("that of each run template")
+            ),
+        ),
         Column(Text("Public holidays"), holidays, when=has("country")),
     )
     tables = (
-        Part(
+        _closed(
             "days",
-            Text("Closed days"),
-            lambda calendar, _: calendar["days"],
-            (
-                Column(Text("First day"), text("date")),
-                Column(Text("Last day"), text("until")),
-                Column(Text("Each year"), _yearly),
-                WHY,
-            ),
-            Text("It has none."),
+            Column(Text("First day"), text("date")),
+            Column(Text("Last day"), text("until")),
+            Column(Text("Each year"), lambda closed, visit: yes_or_no(closed.get("yearly"), visit)),
         ),
-        Part(
+        _closed(
             "times",
-            Text("Closed times"),
-            lambda calendar, _: calendar["times"],
-            (
-                Column(Text("Begins"), text("from")),
-                Column(Text("Is over"), text("to")),
-                Column(Text("On"), _weekdays),
-                WHY,
-            ),
-            Text("It has none."),
+            Column(Text("Begins"), text("from")),
+            Column(Text("Is over"), text("to")),
+            Column(Text("On"), _weekdays),
         ),
-        Part(
+        _closed(
             "periods",
-            Text("Closed periods"),
-            lambda calendar, _: calendar["periods"],
-            (
-                Column(Text("Begins"), text("start")),
-                Column(Text("Is over"), text("end")),
-                WHY,
-            ),
-            Text("It has none."),
+            Column(Text("Begins"), text("start")),
+            Column(Text("Is over"), text("end")),
         ),
     )
     form = (
-        FieldGroup(
-            Text("Calendar"),
-            [
-                FormField("/name", Text("Name"), is_required=True),
-                FormField(
-                    "/timezone",
-                    Text("Time zone"),
-                    hint=Text("Empty means that of each run template."),
-                ),
-                FormField(
-                    "/country",
-                    Text("Country"),
-                    hint=Text("Whose public holidays are closed, such as CZ; empty: none."),
-                ),
-                FormField("/subdivision", Text("Part of the country")),
-            ],
-        ),
-        FieldGroup(
-            Text("Closed, besides"),
-            [
-                _closed(
-                    "days", Text("Closed days"), "2026-12-24/2026-12-26 yearly Christmas", DAYS
-                ),
-                _closed("times", Text("Closed times"), "22:00-06:00 sat,sun night", TIMES),
-                _closed(
-                    "periods",
-                    Text("Closed periods"),
-                    "2026-08-01T18:00/2026-08-03T06:00 move",
-                    PERIODS,
-                ),
-            ],
-        ),
+        FieldGroup(Text("Calendar"), ("name", "timezone", "country", "subdivision")),
+        FieldGroup(Text("Closed, besides"), tuple(LISTS)),
     )
 
-    async def edit_form(self, visit: Visit, number: int) -> RecordForm:
+    def control(self, field: str) -> FormField:
+        """Return the control of a field; closed time is written in lines."""
+        control = super().control(field)
+        return replace(control, kind="long", form=LISTS[field]) if field in LISTS else control
+
+    async def edit_form(self, visit: Visit) -> RecordForm:
         """Return the form of a calendar; who may change none is not told which there are."""
-        self.require(visit.who, "update", {})
-        return await super().edit_form(visit, number)
+        self.require(visit, "update", {})
+        return await super().edit_form(visit)
 
 
 router = CalendarPages().router()

@@ -1,1 +1,0 @@
-"""Pages of what happened: events and what they start, and who changed what."""

@@ -1,1 +1,0 @@
-"""Pages of what run templates are described with: topics, calendars, credential types."""

@@ -1,0 +1,181 @@
+"""What pages of records show: cells, and columns that draw them."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Literal
+
+from jobauto_prefect.console_addresses import page_of
+from jobauto_prefect.definitions import pick_text
+from jobauto_prefect.facade.console.visit import Visit
+from jobauto_prefect.facade.formats.html.cell_model import Cell, clip
+from jobauto_prefect.facade.formats.html.page_language import Text
+from jobauto_prefect.facade.formats.html.scalars import CODE
+
+Record = Mapping[str, Any]
+NOTHING = Cell("none", "\N{EN DASH}")
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """One of a strip; `note` is what it tells."""
+
+    href: str
+    tone: str
+    note: str
+
+
+@dataclass(frozen=True, slots=True)
+class Strip:
+    """A cell of marks, the newest last."""
+
+    marks: Sequence[Mark]
+    empty: str
+    kind: Literal["strip"] = "strip"
+
+
+AnyCell = Cell | Strip
+Draw = Callable[[Any, Visit], AnyCell]
+"""Draws something of a record, or of what stands in a row instead."""
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column, or a fact; `when`: of which records the fact is told, None: of all."""
+
+    label: str
+    draw: Draw
+    when: Callable[[Any], object] | None = None
+
+
+def name_of(record: Record, languages: Sequence[str]) -> str:
+    """Return what a record is called, in the first language its name has."""
+    translated = (record.get("translations") or {}).get("name")
+    return pick_text(translated or record["name"], *languages)
+
+
+def link(text: str, href: str) -> Cell:
+    """Return a link with the name of a record."""
+    return Cell("link", clip(text), href=href, title=text if clip(text) != text else "")
+
+
+def link_to(item: str, record_id: object, text: str = "") -> Cell:
+    """Return a link to a record of a kind; without a text with its number."""
+    return link(text or f"#{record_id}", page_of(item, record_id))
+
+
+def text_cell(text: str) -> Cell:
+    """Return a text; the dash where there is none."""
+    return Cell("text", text) if text else NOTHING
+
+
+def moment_cell(moment: datetime | str | None, visit: Visit) -> Cell:
+    """Return a time as it is told from now, with the exact one as its title; None: the dash."""
+    text = moment.isoformat() if isinstance(moment, datetime) else moment
+    shown = visit.tell(text)
+    return Cell("time", shown.text, title=shown.at.isoformat()) if shown else NOTHING
+
+
+def yes_or_no(value: object, visit: Visit) -> Cell:
+    """Return whether something is so."""
+    return text_cell(visit.translate("yes") if value else visit.translate("no"))
+
+
+def badge(state: str, tones: Mapping[str, str]) -> Draw:
+    """Draw the state that a field says, in its colour."""
+    return lambda record, visit: Cell(
+        "badge", visit.translate(record[state]), tone=tones.get(record[state], "")
+    )
+
+
+def has(field: str) -> Callable[[Record], object]:
+    """Return whether records say something in a field."""
+    return lambda record: record.get(field)
+
+
+def text(field: str) -> Draw:
+    """Draw a text, or several."""
+
+    def draw(record: Record, _: Visit) -> AnyCell:
+        value = record.get(field)
+        return text_cell(", ".join(value) if isinstance(value, list) else str(value or ""))
+
+    return draw
+
+
+def clipped(field: str) -> Draw:
+    """Draw the beginning of a text."""
+    return lambda record, _: text_cell(clip(record[field] or ""))
+
+
+def code(field: str) -> Draw:
+    """Draw what programs are told, too."""
+    return lambda record, _: Cell("code", record[field])
+
+
+def number(field: str) -> Draw:
+    """Draw a number."""
+    return lambda record, _: Cell("number", str(record[field]))
+
+
+def moment(field: str) -> Draw:
+    """Draw a time."""
+    return lambda record, visit: moment_cell(record[field], visit)
+
+
+def colour(record: Record, _: Visit) -> Cell:
+    """Draw a record's colour."""
+    return Cell("colour", f"#{record['color']}")
+
+
+def enabled(record: Record, visit: Visit) -> Cell:
+    """Draw whether a record may be used."""
+    if record["enabled"]:
+        return Cell("badge", visit.translate("enabled"), tone="good")
+    return Cell("badge", visit.translate("switched off"), tone="warn")
+
+
+def active(template: Record, visit: Visit) -> Cell:
+    """Draw whether a run template is active."""
+    if template["active"]:
+        return Cell("badge", visit.translate("active"), tone="good")
+    return Cell("badge", visit.translate("paused"), tone="warn")
+
+
+def company(record: Record, visit: Visit) -> Cell:
+    """Draw the name of the record's company."""
+    return text_cell(visit.named(record, "company_id", ""))
+
+
+def owner(record: Record, visit: Visit) -> Cell:
+    """Draw whose a definition is."""
+    if record["company_id"] is None:
+        return Cell("text", visit.translate("shared by all"))
+    return link_to("company", record["company_id"], visit.named(record, "company_id"))
+
+
+OWNER = Column(Text("Company"), owner)
+COMPANY = Column(Text("Company"), company)
+ENABLED = Column(Text("State"), enabled)
+ACTIVE = Column(Text("State"), active)
+DRAWN: Mapping[str, Draw] = {"color": colour, "enabled": enabled, "active": active}
+"""How fields are drawn that are alike in all kinds."""
+
+
+def drawn(field: str) -> Draw:
+    """Return how a field is drawn, by its name."""
+    if field in DRAWN:
+        return DRAWN[field]
+    if field.endswith("_at"):
+        return moment(field)
+    return code(field) if field in CODE or field in ("address", "door") else text(field)
+
+
+def record_link(item: str) -> Draw:
+    """Draw the name of a record of a kind, which leads to its page."""
+    return lambda record, visit: link_to(item, record["id"], name_of(record, visit.languages))
+
+
+def name(item: str) -> Column:
+    """Return the column of the names of a kind's records."""
+    return Column(Text("Name"), record_link(item))
