@@ -40,7 +40,12 @@ from jobauto_prefect.facade.middleware.identification import OPEN
 from jobauto_prefect.facade.openapi.document import document
 from jobauto_prefect.facade.resources.prefect_status import PRUNE_SECONDS
 from jobauto_prefect.facade.server_options import SOCKET_BYTES
-from jobauto_prefect.facade.service import APPLYING_THREADS, FOLLOWING_THREADS, MAX_FOLLOWED
+from jobauto_prefect.facade.service import (
+    APPLYING_THREADS,
+    FOLLOWING_THREADS,
+    MAX_FOLLOWED,
+    OUTPUT_THREADS,
+)
 from jobauto_prefect.settings import Settings
 from jobauto_prefect.sources.probe import PROBE_SECONDS
 
@@ -49,7 +54,9 @@ COUNTING = ("limit", "tail")
 """Query parameters that say of how many records an answer is."""
 
 PLANS = f"{APPLYING_THREADS} threads for all"
-OUTPUT = f"threads; {FOLLOWING_THREADS} for all that is followed"
+OUTPUT = (
+    f"threads; {OUTPUT_THREADS} for all that is long, {FOLLOWING_THREADS} for all that is followed"
+)
 PEOPLE = f"{concurrency.MAX_CONCURRENT} of a user, {concurrency.MAX_WAITING} wait"
 WORKERS = (
     f"{concurrency.WORKERS_CONCURRENT} of a worker's token, {concurrency.WORKERS_WAITING} wait"

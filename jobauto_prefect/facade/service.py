@@ -59,6 +59,8 @@ MAX_FOLLOWED = 16
 FOLLOWING_THREADS = 2
 """Threads that read what is followed, by whomever: that many outputs come at once."""
 
+OUTPUT_THREADS = 2
+"""Threads that read what long outputs have after their first batch, whoever asks."""
 
 APPLYING_THREADS = 4
 """Threads that plan and apply files, one for each person."""
@@ -92,6 +94,7 @@ class Service:
     )
     comparing_threads: CapacityLimiter = field(default_factory=comparing_threads)
     following: UserConcurrency = field(default_factory=lambda: UserConcurrency(MAX_FOLLOWED, 0))
+    output_threads: CapacityLimiter = field(default_factory=lambda: CapacityLimiter(OUTPUT_THREADS))
     following_threads: CapacityLimiter = field(
         default_factory=lambda: CapacityLimiter(FOLLOWING_THREADS)
     )

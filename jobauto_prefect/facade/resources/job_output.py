@@ -238,7 +238,7 @@ class _Json:
 
 @dataclass(frozen=True, slots=True)
 class _Batches:
-    """The output of a job, read and written in threads: of all that are followed, by a few.
+    """The output of a job, read and written in threads: what is followed or long, by few of them.
 
     `who` asks, as the request found them.
     """
@@ -265,6 +265,7 @@ class _Batches:
                     checked = time.monotonic()
                 batch = partial(self._render, who, chosen, tail)
                 state, last, text = await to_thread.run_sync(batch, limiter=limiter)
+                limiter = limiter or self.service.output_threads  # the rest of it
             except (Unauthorized, Forbidden, NotFound):
                 yield self.form.end
                 return

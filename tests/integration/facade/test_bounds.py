@@ -34,8 +34,9 @@ from jobauto_prefect.facade.gateway.middleware import MAX_MEMBERS_BYTES
 from jobauto_prefect.facade.http.body_sizes import INTERNAL_BYTES, SIGN_IN_BYTES
 from jobauto_prefect.facade.http.requests import MAX_MEMBERS
 from jobauto_prefect.facade.middleware.transport import MAX_QUERY_FIELDS, TransportMiddleware
+from jobauto_prefect.facade.resources import job_output
 from jobauto_prefect.facade.resources.forecasts import MAX_NAMED
-from jobauto_prefect.facade.service import MAX_FOLLOWED
+from jobauto_prefect.facade.service import MAX_FOLLOWED, OUTPUT_THREADS
 from jobauto_prefect.ledger.audit.trail import SERVICE
 from jobauto_prefect.ledger.records import AuditEntry, OutputLine
 from jobauto_prefect.ledger.store import Ledger
@@ -321,6 +322,38 @@ def test_long_output_comes_whole_in_both_forms(rest: httpx.Client, ledger: Ledge
     assert [each["seq"] for each in whole["lines"]] == [*range(1, count + 1)]
     assert (whole["last"], whole["state"]) == (count, "failed")
     assert rest.get(f"/job/{job}/output.txt").text.splitlines()[-1] == f"line {count}"
+
+
+def test_long_outputs_are_read_by_few_threads(
+    rest: httpx.Client, facade_url: str, ledger: Ledger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job = JobRecords(ledger, *make_job_template(rest)).job()
+    line = {"job_id": job, "stream": "stdout", "at": ledger.clock(), "text": "x"}
+    with ledger.writing(SERVICE) as session:
+        session.execute(insert(OutputLine), [{**line, "seq": seq} for seq in range(1, 100)])
+    monkeypatch.setattr(job_output, "BATCH_LINES", 1)
+    read, busy, most, lock = job_output._read_batch, [0], [0], threading.Lock()
+
+    def counted(*asked: Any) -> Any:
+        is_rest = asked[3].after > 0
+        with lock:
+            busy[0] += is_rest
+            most[0] = max(most[0], busy[0])
+        try:
+            return read(*asked)
+        finally:
+            with lock:
+                busy[0] -= is_rest
+
+    monkeypatch.setattr(job_output, "_read_batch", counted)
+    with client(facade_url, user_token(ledger, "ann")) as ann:
+        path = f"/api/v1/job/{job}/output.json"
+        readers = [threading.Thread(target=ann.get, args=[path]) for _ in range(MAX_CONCURRENT)]
+        for reader in readers:
+            reader.start()
+        for reader in readers:
+            reader.join()
+    assert 0 < most[0] <= OUTPUT_THREADS
 
 
 def test_a_forecast_names_so_many_run_templates(rest: httpx.Client) -> None:
