@@ -2,11 +2,13 @@
 
 All findings are shown, and one of more than `FAILING_MS` fails the session: on a busy machine a
 callback takes more of a processor's time. Facades within this process are watched, and so is each
-part of the service that a test starts.
+part of the service that a test starts. They use asyncio's own loop, as far as uvicorn chooses;
+what is installed as people have it uses uvloop, which can't be watched.
 """
 
 import os
 import shutil
+import sys
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
@@ -15,7 +17,7 @@ import pytest
 
 from tests.support.loops.watcher import LoopWatch
 
-FOLDER = "WATCHED_LOOPS"
+FOLDER, PREFIX = "WATCHED_LOOPS", "WATCHED_PREFIX"
 FAILING_MS = 150
 FINDINGS = pytest.StashKey[list[str]]()
 
@@ -27,6 +29,8 @@ def pytest_configure() -> None:
         os.environ[FOLDER] = tempfile.mkdtemp(prefix="watched-loops-")
         paths = [str(Path(__file__).parent), *filter(None, [os.environ.get("PYTHONPATH")])]
         os.environ["PYTHONPATH"] = os.pathsep.join(paths)
+        os.environ[PREFIX] = sys.prefix
+    sys.modules["uvloop"] = None  # type: ignore[assignment]
     LoopWatch(Path(os.environ[FOLDER])).start()
 
 

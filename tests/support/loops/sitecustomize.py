@@ -6,7 +6,8 @@ from pathlib import Path
 
 is_part = "start" in sys.orig_argv and "worker" not in sys.orig_argv  # whose loop is its own
 
-if is_part and "WATCHED_LOOPS" in os.environ:
+if is_part and os.environ.get("WATCHED_PREFIX") == sys.prefix:
     from watcher import LoopWatch  # type: ignore[import-not-found]
 
+    sys.modules["uvloop"] = None  # type: ignore[assignment]
     LoopWatch(Path(os.environ["WATCHED_LOOPS"])).start()
