@@ -1,4 +1,4 @@
-"""From definitions and run templates to plans of what Prefect shall hold; pure."""
+"""From definitions and run templates to plans of Prefect's objects; pure."""
 
 from jobauto_prefect.compiler.deployments import TemplateFacts, deployment_plan, flow_plan
 from jobauto_prefect.compiler.descriptions import describe_application

@@ -10,7 +10,7 @@ from jobauto_prefect.definitions import Variable, VariableType, coerce, fits, pi
 from jobauto_prefect.definitions.records.credentials import is_secret
 
 REFERENCE = "jobauto_credential"
-"""The field of every block that leads to its record."""
+"""The field of every block that links to its record."""
 
 _JSON_TYPES = {
     VariableType.INTEGER: "integer",
@@ -18,14 +18,14 @@ _JSON_TYPES = {
     VariableType.BOOL: "boolean",
 }
 _FORMATS = {VariableType.URL: "uri", VariableType.EMAIL: "email"}
-LONGEST_NAME = 100  # characters, without what tells it apart
+LONGEST_NAME = 100  # characters, without the suffix that makes it unique
 RESERVED = re.compile(r"prefect", re.IGNORECASE)
-"""How Prefect's own block types begin; it refuses others that do."""
+"""Names reserved for Prefect's own block types; it refuses others that match."""
 
 
 @dataclass(frozen=True, slots=True)
 class BlockTypePlan:
-    """A credential type as a block type with the one schema of its documents."""
+    """A credential type as a block type, with the only schema of its documents."""
 
     name: str
     slug: str
@@ -37,7 +37,7 @@ class BlockTypePlan:
 
 @dataclass(frozen=True, slots=True)
 class BlockPlan:
-    """A credential as a block document: its values in plain sight, and a reference."""
+    """A credential as a block document: its plain values, and a reference."""
 
     name: str
     data: Mapping[str, Any] = field(repr=False)
@@ -45,7 +45,7 @@ class BlockPlan:
 
 @dataclass(frozen=True, slots=True)
 class TypeFacts:
-    """What of a credential type Prefect shows."""
+    """What Prefect shows of a credential type."""
 
     type_id: int
     code: str
@@ -58,12 +58,12 @@ class TypeFacts:
 
 
 def block_type_slug(code: str, type_id: int) -> str:
-    """Return the name of a credential type's block type in Prefect's addresses."""
+    """Return the slug of a credential type's block type in Prefect."""
     return f"jobauto-{_slug(code)}-{type_id}"
 
 
 def block_type_plan(facts: TypeFacts) -> BlockTypePlan:
-    """Return the block type of a credential type; secret fields are none of its fields."""
+    """Return the block type of a credential type, without its secret fields."""
     slug = block_type_slug(facts.code, facts.type_id)
     return BlockTypePlan(
         name=_type_name(facts),
@@ -87,7 +87,7 @@ def _address(written: str | None) -> str | None:
 
 
 def _slug(name: str) -> str:
-    """Return small letters, digits and dashes: what Prefect takes in names of blocks."""
+    """Return lower-case letters, digits and dashes, as Prefect requires in block names."""
     return re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-") or "x"
 
 
@@ -142,7 +142,7 @@ def block_plan(
     values: Mapping[str, str],
     record_url: str,
 ) -> BlockPlan:
-    """Return a credential's document, without what of `values` is secret by now."""
+    """Return a credential's document, without those of `values` that are secret now."""
     variables = {field["keyword"]: _variable(field) for field in fields if not is_secret(field)}
     shown = {
         keyword: coerce(variable, values[keyword])

@@ -25,19 +25,19 @@ MODULE = "jobauto_prefect.engine.applications"
 
 SHORT_UUID = 8  # characters
 SHAPE = ("type", "format", "enum", "anyOf")
-"""What of a property says which values it takes."""
+"""Members of a property that determine its allowed values."""
 
 
 @dataclass(frozen=True, slots=True)
 class TemplateFacts:
-    """What of a run template, its application and its company Prefect shows.
+    """What Prefect shows of a run template, its application and its company.
 
-    `values` are the effective values that are no secrets: environment key -> text. The keys
-    `withheld` get their values elsewhere and are no parameters; those that event rules map get
-    theirs at the claim, and a run may be made without them. `name_is_shared` says that
-    another application bears the same name. `interval` is a code of `schedule.CRON`, or `c` with
-    `cron`; `delay` is in seconds from the start of a window. `topics` are all of the run template,
-    `app_topics` those of its application. `record_url` leads to the record.
+    `values` are the effective values that are not secret: environment key -> text. The keys
+    `withheld` get their values elsewhere and are no parameters; keys that event rules map get
+    theirs at the claim, and a run may be created without them. `name_is_shared` says that another
+    application has the same name. `interval` is a code of `schedule.CRON`, or `c` with `cron`;
+    `delay` is in seconds from the start of a window. `topics` are all of the run template,
+    `app_topics` those of its application. `record_url` links to the record.
     """
 
     template_id: int
@@ -73,7 +73,7 @@ def flow_plan(
     name_is_shared: bool = False,
     topics: Sequence[str] = (),
 ) -> FlowPlan:
-    """Return the flow of an application; with a shared name, a part of its uuid tells it apart."""
+    """Return the flow of an application; a shared name gets a part of its UUID."""
     labels: dict[str, str | int] = {"jobauto.app": app_id}
     if definition.category:
         labels["jobauto.category"] = definition.category
@@ -88,7 +88,7 @@ def flow_plan(
 
 
 def flow_name(app_id: int, definition: Definition, language: str, is_shared: bool) -> str:
-    """Return the application's name as Prefect takes it; a shared one with a part of its UUID."""
+    """Return the application's name for Prefect; a shared one gets a part of its UUID."""
     name = prefect_name(pick_text(definition.name, language))
     return f"{name} ({(definition.uuid or str(app_id))[:SHORT_UUID]})" if is_shared else name
 
@@ -136,7 +136,7 @@ def deployment_plan(facts: TemplateFacts, definition: Definition) -> DeploymentP
 def _shown(
     definition: Definition, compiled: ParameterSchema, facts: TemplateFacts
 ) -> dict[str, Any]:
-    """Return the effective values by parameter, typed where they can be read as their type."""
+    """Return the effective values by parameter, converted to their type if possible."""
     shown = {}
     for name, key in compiled.parameter_keys.items():
         if key in facts.withheld:
@@ -145,16 +145,16 @@ def _shown(
             shown[name] = coerce(definition.environment[key], facts.values[key])
         elif name in compiled.defaults:
             shown[name] = compiled.defaults[name]
-    # Prefect takes null in a run's parameters, not in those of a deployment.
+    # Prefect accepts null in a run's parameters, but not in a deployment's.
     return {name: value for name, value in shown.items() if value is not None}
 
 
 def _schema(
     compiled: ParameterSchema, shown: Mapping[str, Any], facts: TemplateFacts
 ) -> dict[str, Any]:
-    """Return the schema of one template: it takes the template's own values, whatever they are.
+    """Return the schema of one template, which accepts the template's own values in any case.
 
-    Prefect refuses deployments with values that don't fit; the job is given them all the same.
+    Prefect refuses deployments with values that do not fit; the job gets them all the same.
     """
     keys = compiled.parameter_keys
     hidden = {name for name, key in keys.items() if key in facts.withheld}
@@ -164,7 +164,7 @@ def _schema(
         for name, content in compiled.schema["properties"].items()
         if name not in hidden
     }
-    # The claim tells of an emptied value; Prefect would refuse the runs of automations in silence.
+    # The claim reports emptied values; Prefect would silently refuse the runs of automations.
     emptied = compiled.defaults.keys() - shown.keys()
     waived = hidden | given_later | emptied
     required = [name for name in compiled.schema["required"] if name not in waived]

@@ -17,14 +17,14 @@ from jobauto_prefect.definitions import Definition, Variable, default_value, pic
 from jobauto_prefect.definitions.images import image_address
 
 LONGEST_PICTURE = 32_768
-"""Characters of a picture's address: it is in the description of each run template."""
+"""Characters of a picture's URL, which is repeated in each run template's description."""
 
 HIDDEN = "••••"
-"""Stands for the default of a password."""
+"""Replaces the default of a password."""
 
 
 def describe_application(definition: Definition, language: str) -> str:
-    """Describe an application: what it is, facts, variables, exit codes, data and events."""
+    """Describe an application: purpose, facts, variables, exit codes, data and events."""
     title = pick_text(definition.title or definition.name, language)
     variables = (_variable(variable, language) for variable in definition.environment.values())
     return join_paragraphs(
@@ -42,7 +42,7 @@ def describe_application(definition: Definition, language: str) -> str:
 
 
 def describe_template(lead: str, note: str | None, application: str) -> str:
-    """Describe a run template: its own line, its note, then the application's description."""
+    """Describe a run template: its lead line, its note, and the application's description."""
     return join_paragraphs(lead, (note or "").strip(), application)
 
 

@@ -1,9 +1,8 @@
 """From the `helm` section of a definition to the argument vector of `helm` (specification 2.1).
 
-Helm takes its single values apart again: commas separate several of them, a leading brace begins
-a list, and the text decides about the type. So each value is quoted and goes in by the flag that
-keeps its type: texts by `--set-string`, true, false and whole numbers by `--set`, all other
-numbers by `--set-json`.
+Helm parses its value flags: commas separate values, a leading brace begins a list, and the text
+determines the type. So each value is escaped and passed by the flag that keeps its type: texts by
+`--set-string`, booleans and integers by `--set`, all other numbers by `--set-json`.
 """
 
 import csv
@@ -15,12 +14,12 @@ from jobauto_prefect.definitions import Helm, Setting
 
 IN_KEY = re.compile(r"(\\.)|([,=\\])", re.DOTALL)
 IN_TEXT = re.compile(r"[\\,]|^\{")
-HELMS_OWN_SECONDS = 300  # its timeout where the definition names none
-WHOLE = range(-(2**63), 2**63)  # what --set reads as a number
+HELMS_OWN_SECONDS = 300  # Helm's timeout if the definition names none
+WHOLE = range(-(2**63), 2**63)  # the integers that --set reads as numbers
 
 
 def helm_argv(helm: Helm) -> list[str]:
-    """Install or upgrade the release. Relative paths are left to the folder `helm` runs in."""
+    """Install or upgrade the release. Relative paths are relative to the folder `helm` runs in."""
     return [
         "helm",
         *(("upgrade", "--install") if helm.upgrade_install else ("install",)),
@@ -37,7 +36,7 @@ def helm_argv(helm: Helm) -> list[str]:
 
 
 def _listed(path: str) -> str:
-    """Return one path where Helm reads a line of comma-separated values."""
+    """Return one path quoted for Helm's comma-separated lists."""
     line = io.StringIO()
     csv.writer(line, lineterminator="").writerow([path])
     return line.getvalue()

@@ -1,6 +1,6 @@
-"""Pieces of Markdown, as Prefect's UI shows it.
+"""Building blocks of Markdown, as Prefect's UI shows it.
 
-There are no tables: Prefect breaks no line in them, so wide ones are cut off.
+There are no tables: Prefect does not wrap their lines, so wide ones are cut off.
 """
 
 from collections.abc import Iterable
@@ -12,7 +12,7 @@ def join_paragraphs(*parts: str) -> str:
 
 
 def section(title: str, body: str, level: int = 2) -> str:
-    """Put a body under its title; empty without a body."""
+    """Put a title above a body; empty without a body."""
     return f"{'#' * level} {title}\n\n{body}" if body else ""
 
 
@@ -33,11 +33,11 @@ def one_line(text: str) -> str:
 
 
 def plain_text(text: str) -> str:
-    """Return text on one line, without elements of HTML."""
+    """Return text on one line, without HTML elements."""
     return one_line(text).replace("<", "&lt;")
 
 
 def code(text: str) -> str:
     """Quote text as code; empty for no text."""
-    shown = one_line(text).replace("`", "'")  # which a code span can't hold
+    shown = one_line(text).replace("`", "'")  # a code span can't contain one
     return f"`{shown}`" if shown else ""

@@ -1,7 +1,7 @@
 """The environment of a definition as the parameters of its Prefect flow.
 
-The schema is the one Prefect stores as `parameter_openapi_schema`, checks runs against and makes
-the run form of.
+Prefect stores the schema as `parameter_openapi_schema`, checks runs against it and builds the run
+form from it.
 """
 
 import re
@@ -22,11 +22,13 @@ from jobauto_prefect.definitions import (
 from jobauto_prefect.definitions.storable import is_storable
 
 ROOM = 50_000
-"""Characters of its own values that a run shows: Prefect takes 512 KiB of parameters in all."""
+"""Characters of its own values that a run shows: Prefect accepts 512 KiB of parameters in all."""
 
 REFERENCES = "jobauto"
-"""The last parameter of every flow: what the service itself hands over, ids only. It is in no
-schema, so no form asks for it; Prefect takes parameters that a schema does not name."""
+"""The last parameter of every flow: references (ids only) that the service passes on.
+
+It is in no schema, so no form shows it; Prefect accepts parameters that a schema does not name.
+"""
 
 LONGEST_TITLE = 80
 """Characters of a title in a form."""
@@ -36,14 +38,14 @@ _TYPES: Mapping[VariableType, str] = {
     VariableType.FLOAT: "number",
     VariableType.BOOL: "boolean",
 }
-"""JSON types of the variable types that are no text."""
+"""JSON types of the variable types that are not text."""
 
 _FORMATS: Mapping[VariableType, str] = {
     VariableType.EMAIL: "email",
     VariableType.URL: "uri",
     VariableType.FILE_PATH: "file-path",
 }
-"""Hints for forms, named as pydantic names them."""
+"""Hints for forms, named as in pydantic."""
 
 TITLES = {
     "integer": "whole number",
@@ -51,11 +53,11 @@ TITLES = {
     "boolean": "yes or no",
     "string": "text",
 }
-"""What a form writes on the buttons that choose between the shapes of a value."""
+"""Labels of the buttons that choose between the types of a value."""
 
 _SENTENCE_END = re.compile(r"\n|(?<=\w\w)\.\s+(?=(\w))")
 
-# A leading underscore is refused by pydantic, a leading digit by Python.
+# pydantic refuses a leading underscore, Python a leading digit.
 _NAMEABLE = re.compile(r"[A-Z][A-Z0-9_]*")
 
 
@@ -63,9 +65,9 @@ _NAMEABLE = re.compile(r"[A-Z][A-Z0-9_]*")
 class ParameterSchema:
     """The parameters of one flow.
 
-    `parameter_keys` maps parameter names to environment keys, in the definition's order.
-    `defaults` has the coerced default of each parameter that has one: Prefect refuses a null
-    in a deployment's parameters where it takes one in a run's.
+    `parameter_keys` maps parameter names to environment keys, in the definition's order. `defaults`
+    has the converted default of each parameter that has one: Prefect refuses null in a deployment's
+    parameters, although it accepts it in a run's.
     """
 
     schema: Mapping[str, Any]
@@ -73,18 +75,18 @@ class ParameterSchema:
     defaults: Mapping[str, Any]
 
     def accepts(self, name: str, value: Any) -> bool:
-        """Whether Prefect takes this value among the parameters of a deployment."""
+        """Whether Prefect accepts this value among the parameters of a deployment."""
         from jsonschema import Draft202012Validator
 
         return Draft202012Validator(self.schema["properties"][name]).is_valid(value)
 
 
 def parameters(definition: Definition, language: str = "en") -> ParameterSchema:
-    """Return one parameter per environment key that is no password.
+    """Return one parameter per environment key that is not a password.
 
-    The definition's own defaults always fit. In a run, Prefect takes null for what is not required
-    and has no default in its schema; so only what is required has one there. Forms show the values
-    of the deployment, and what is left empty there is not sent.
+    The definition's own defaults always fit. In a run, Prefect accepts null for an optional
+    parameter without a default in its schema; so only required ones have one there. Forms show the
+    deployment's values, and omit fields left empty.
     """
     variables = {
         parameter_name(key): variable
@@ -113,9 +115,9 @@ def parameters(definition: Definition, language: str = "en") -> ParameterSchema:
 def override_parameters(
     definition: Definition, overrides: Mapping[str, str]
 ) -> dict[str, str | int | float | bool]:
-    """Return a run's own values as parameters, typed where they can be read as their type.
+    """Return a run's own values as parameters, converted to their type if possible.
 
-    Only what the definition declares, no passwords, and nothing that Prefect could not keep.
+    Only declared ones without passwords, and nothing that Prefect can't store.
     """
     shown, room = {}, ROOM
     for key, variable in definition.environment.items():
@@ -129,12 +131,12 @@ def override_parameters(
 
 
 def parameter_name(key: str) -> str:
-    """Return the key, or `p_` and the key where a Python parameter can't be called so."""
+    """Return the key, or `p_` and the key if it is no valid name of a parameter."""
     return key if _NAMEABLE.fullmatch(key) else f"p_{key}"
 
 
 def _titles(variables: Mapping[str, Variable], language: str) -> dict[str, str]:
-    """Return what a form calls each parameter; where two would be called alike, with their keys."""
+    """Return the title of each parameter in forms; equal titles are followed by their keys."""
     titles = {
         name: split_description(variable, language)[0] for name, variable in variables.items()
     }
@@ -146,7 +148,7 @@ def _titles(variables: Mapping[str, Variable], language: str) -> dict[str, str]:
 
 
 def split_description(variable: Variable, *languages: str) -> tuple[str, str]:
-    """Return the title, the first sentence of the description or the key's words; and the rest."""
+    """Return the title (first sentence of the description or the key's words), and the rest."""
     description = pick_text(variable.description, *languages).strip()
     first, rest = _first_sentence(description)
     title = first.rstrip(".: ")
@@ -158,7 +160,7 @@ def split_description(variable: Variable, *languages: str) -> tuple[str, str]:
 def _first_sentence(text: str) -> tuple[str, str]:
     """Return the first sentence and what follows it.
 
-    The point of an abbreviation, as in `(e.g. Inbox)`, ends none.
+    The point of an abbreviation, as in `(e.g. Inbox)`, does not end it.
     """
     for end in _SENTENCE_END.finditer(text):
         first, next_letter = text[: end.start()], end[1]
@@ -177,7 +179,7 @@ def _property(variable: Variable, title: str, language: str, position: int) -> d
 
 
 def _description(variable: Variable, language: str) -> str:
-    """Return what the title leaves out, hint, the choices' labels and the key, as paragraphs."""
+    """Return the rest of the description, hint, labels of choices and key, as paragraphs."""
     labels = [(option.value, pick_text(option.label, language)) for option in variable.options]
     choices = "; ".join(f"{value}: {label}" for value, label in labels if label and label != value)
     parts = [split_description(variable, language)[1], pick_text(variable.hint, language), choices]
@@ -191,12 +193,12 @@ def _shape(variable: Variable, default: Any) -> dict[str, Any]:
         return {"anyOf": [{"title": TITLES[shape["type"]], **shape} for shape in shapes]}
     (shape,) = shapes
     if choices and not variable.required:
-        shape["enum"] = [*choices, None]  # which no form shows, and a run may say
+        shape["enum"] = [*choices, None]  # forms do not show null, but a run may have it
     return shape
 
 
 def _choices(variable: Variable, default: Any) -> list[Any]:
-    """Return the values to choose from, the default among them; empty where any value will do."""
+    """Return the values to choose from, including the default; empty if any value will do."""
     if variable.type is VariableType.BOOL or not variable.options:
         return []
     offered = [coerce(variable, option.value) for option in variable.options]
@@ -205,7 +207,7 @@ def _choices(variable: Variable, default: Any) -> list[Any]:
 
 
 def _enumerations(choices: list[Any]) -> list[dict[str, Any]]:
-    """Return a list of choices for each JSON type among them: a form can't show a mixed one."""
+    """Return a list of choices for each JSON type among them: a form can't show mixed ones."""
     by_type: dict[str, list[Any]] = {}
     for value in choices:
         by_type.setdefault(_JSON_TYPES[type(value)], []).append(value)
@@ -218,7 +220,7 @@ _JSON_TYPES = {int: "integer", float: "number", str: "string", bool: "boolean"}
 def _types(variable: Variable, default: Any) -> list[dict[str, Any]]:
     kind = _TYPES.get(variable.type, "string")
     if not fits(variable, default):
-        # The default stays as text where it is no number; a format must not refuse it either.
+        # A default that is not a number stays text; a format must not refuse it either.
         return [{"type": name} for name in dict.fromkeys([kind, "string"])]
     shape = {"type": kind}
     if variable.type in _FORMATS:

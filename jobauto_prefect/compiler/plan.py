@@ -1,6 +1,6 @@
-"""What Prefect shall hold of an application and of a run template, as values.
+"""Prefect's objects for an application and a run template, as values.
 
-Nothing here knows Prefect's client: `engine/sync/deployments.py` makes the objects.
+Nothing here knows Prefect's client: `engine/sync/deployments.py` creates the objects.
 """
 
 from collections.abc import Iterable, Mapping
@@ -16,7 +16,7 @@ TEMPLATE_LABEL = "jobauto.template"
 
 @dataclass(frozen=True, slots=True)
 class FlowPlan:
-    """One application as a Prefect flow; `tags` are in their order, labels are for machines."""
+    """One application as a Prefect flow; `tags` are ordered, labels are for programs."""
 
     app_id: int
     name: str
@@ -28,7 +28,7 @@ class FlowPlan:
 
 @dataclass(frozen=True, slots=True)
 class SchedulePlan:
-    """The one schedule of a deployment: five fields of cron in an IANA time zone."""
+    """The only schedule of a deployment: five cron fields in an IANA time zone."""
 
     cron: str
     timezone: str
@@ -36,19 +36,19 @@ class SchedulePlan:
 
 
 DEFAULT_QUEUE = "default"
-"""What Prefect calls the queue that each work pool has."""
+"""Prefect's name of the queue that each work pool has."""
 
 
 @dataclass(frozen=True, slots=True)
 class WorkQueuePlan:
-    """A work queue of the deployment's pool. `priority`: the lowest comes first; None: as it is."""
+    """A work queue of the deployment's pool. `priority`: lowest comes first; None: unchanged."""
 
     name: str = DEFAULT_QUEUE
     priority: int | None = None
 
 
 USUAL_QUEUE = WorkQueuePlan()
-"""That of a run template that names none."""
+"""The queue of run templates that name none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +72,7 @@ class DeploymentPlan:
 
 
 def template_in(labels: Mapping[str, Any]) -> int | None:
-    """Return the run template that a flow run's labels name; None: none."""
+    """Return the run template that a flow run's labels name; None if none."""
     named = labels.get(TEMPLATE_LABEL)
     return named if type(named) is int and 0 < named < 2**31 else None
 
@@ -85,11 +85,11 @@ def prefect_name(text: str) -> str:
 COMPANY, TOPIC = "company:", "topic:"
 
 MOST_TOPICS = 3
-"""Lists of runs show their tags on one line."""
+"""Limit of topics shown as tags: lists of runs show their tags on one line."""
 
 
 def is_given(tag: str) -> bool:
-    """Whether a run has this tag from its deployment."""
+    """Whether a run gets this tag from its deployment."""
     return tag.startswith((COMPANY, TOPIC))
 
 

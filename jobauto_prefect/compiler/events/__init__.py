@@ -1,1 +1,1 @@
-"""What events start: automations, selectors, inputs and outputs of jobs."""
+"""Events that start jobs: automations, selectors, inputs and outputs of jobs."""

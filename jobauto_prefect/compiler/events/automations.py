@@ -10,7 +10,7 @@ ANY = "any"
 
 @dataclass(frozen=True, slots=True)
 class AutomationPlan:
-    """One rule as a Prefect automation: on this event, with these labels, run that template."""
+    """One rule as a Prefect automation: on this event with these labels, run that template."""
 
     rule_id: int
     name: str
@@ -23,8 +23,10 @@ class AutomationPlan:
 
 @dataclass(frozen=True, slots=True)
 class RuleFacts:
-    """What of a rule its automation shows. `trigger` and `target` are names for people; one of
-    `source_id` and `template_id` says whose events concern it. `on` is of ends alone.
+    """What an automation shows of its rule.
+
+    `trigger` and `target` are names for people; either `source_id` or `template_id` identifies the
+    origin of the events. `on` is only for ends.
     """
 
     rule_id: int
@@ -41,12 +43,12 @@ class RuleFacts:
 
 
 def change_event(source_id: int) -> str:
-    """Return the name of the Prefect events of one source; Prefect finds rules by it."""
+    """Return the name of the Prefect events of one source, which its rules match."""
     return f"jobauto.source.{source_id}.change"
 
 
 def end_event(template_id: int, result: str) -> str:
-    """Return the name of the Prefect event of a run template's end; `*`: of any end."""
+    """Return the name of the Prefect event for a run template's end; `*`: for any end."""
     return f"jobauto.template.{template_id}.{result}"
 
 
@@ -56,7 +58,7 @@ def emitted_event(name: str) -> str:
 
 
 def automation_plan(facts: RuleFacts) -> AutomationPlan:
-    """Return what Prefect shall hold of a rule."""
+    """Return the automation of a rule."""
     if facts.source_id is not None:
         event = change_event(facts.source_id)
         what = f"{facts.evidence or 'anything'} is {_PAST[facts.operation]} in {facts.trigger}"

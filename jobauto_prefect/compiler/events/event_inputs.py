@@ -1,4 +1,4 @@
-"""The inputs an application takes from an event, by its `consumes`; a list starts a job each."""
+"""The inputs an application takes from an event, by its `consumes`; a list fans out into jobs."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -23,16 +23,16 @@ KINDS: Mapping[str, VariableType] = {
     "float": VariableType.FLOAT,
     "boolean": VariableType.BOOL,
 }
-"""What the `format` of a field makes of a value."""
+"""The `format` of a field -> the type of its value."""
 
 WHOLE = re.compile(r"[+-]?[0-9]+")
 
 
 @dataclass(frozen=True, slots=True)
 class Input:
-    """One way from an entry of `consumes` to an environment key.
+    """One connection from an entry of `consumes` to an environment key.
 
-    `field` None: the whole value. `format` is the field's, None where it says none.
+    `field` None: the whole value. `format` is the field's, None if it has none.
     """
 
     entry: str
@@ -55,8 +55,8 @@ def flow_values(
 ) -> dict[str, Any]:
     """Return the values that flow without a mapping: environment key -> value or `FoundFile`.
 
-    An entry flows where the job that ended produces one of the same name and format. `values`
-    and `find` are what it produced. What it did not produce is left out.
+    An entry flows if the job that ended produces one of the same name and format. `values` and
+    `find` give access to its products. Missing ones are left out.
     """
     entries = shared_entries(definition.consumes, produces)
     flows = {
@@ -68,7 +68,7 @@ def flow_values(
 
 
 def shared_entries(consumes: Mapping[str, Any], produces: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the entries of `produces` that are consumed too: of the same name and format."""
+    """Return the entries of `produces` that are consumed, too: of the same name and format."""
     return {
         name: produces[name]
         for name, entry in consumes.items()
@@ -97,7 +97,7 @@ def _value(
 
 
 def takes_file(definition: Definition, way: Input) -> bool:
-    """Whether the key gets the path of a file instead of what is in it."""
+    """Whether the key gets the path of a file instead of its content."""
     variable = definition.environment.get(way.target)
     kind = variable.type if variable else None
     return way.field is None and (
@@ -106,7 +106,7 @@ def takes_file(definition: Definition, way: Input) -> bool:
 
 
 def inspected_entries(definition: Definition) -> set[str]:
-    """Return the entries whose value is looked into; a file is handed on unread."""
+    """Return the entries whose value must be read; other files are passed on unread."""
     ways = declared_inputs(definition.consumes)
     return {way.entry for way in ways if not takes_file(definition, way)}
 
@@ -115,7 +115,7 @@ def check_formats(definition: Definition, given: Mapping[str, Any]) -> None:
     """Check values of environment keys against the format that `consumes` declares for their key.
 
     Raises:
-        UnresolvedSelector: naming every key whose value is none of its format.
+        UnresolvedSelector: it names every key whose value has another format.
     """
     formats = {way.target: way.format for way in declared_inputs(definition.consumes) if way.format}
     wrong = [
@@ -130,25 +130,25 @@ def check_formats(definition: Definition, given: Mapping[str, Any]) -> None:
 
 
 def _reads_as(key: str, value: Any, kind: str) -> bool:
-    """Whether a value can be read as a kind, be it a text or a value of that type."""
+    """Whether a value, of the type or as text, can be read as a kind."""
     if kind == "integer" and WHOLE.fullmatch(to_text(value)):
-        return True  # of any size
+        return True  # integers of any size
     if kind == "float" and isinstance(value, Numeral):
-        return True  # with any number of digits
+        return True  # numbers with any number of digits
     variable = Variable(key, KINDS[kind])
     typed = coerce(variable, value)
     return typed is not None and fits(variable, typed)
 
 
 MOST_ELEMENTS = 1000
-"""Jobs that one event may start for one rule."""
+"""Maximum number of jobs that one event may start for one rule."""
 
 
 def fan_out_key(values: Mapping[str, Any]) -> str | None:
-    """Return the environment key whose value is a list; None: there is none.
+    """Return the environment key whose value is a list; None if there is none.
 
     Raises:
-        UnresolvedSelector: several are, or the list is too long.
+        UnresolvedSelector: several values are lists, or the list is too long.
     """
     lists = [key for key, value in values.items() if isinstance(value, list)]
     if len(lists) > 1:
@@ -162,7 +162,7 @@ def fan_out_key(values: Mapping[str, Any]) -> str | None:
 
 
 def element_of(values: Mapping[str, Any], key: str, element: int) -> dict[str, Any]:
-    """Return the values of one job: of the list only its element.
+    """Return the values of one job, with one element in place of the list.
 
     Raises:
         UnresolvedSelector: the list has no such element.

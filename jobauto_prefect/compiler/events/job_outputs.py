@@ -1,4 +1,4 @@
-"""The values a job has produced, read from where `produces` of its definition says."""
+"""The values a job has produced, read as `produces` of its definition says."""
 
 import contextlib
 import re
@@ -24,27 +24,27 @@ from jobauto_prefect.errors import Fault
 
 RESULT = "RESULT_FILE"
 FORMAT = "json"
-"""Of an entry that says none."""
+"""The format of an entry without one."""
 
 URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://[^\s<>\"'`\x1b]+")
 COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 AFTER_URLS = ".,;:!?)]}"
-"""What ends a sentence or a bracket, not a URL in it."""
+"""Characters at the end of a URL that belong to the sentence or bracket around it."""
 
 IN_FILES = ("json", "file")
 """The formats whose values are in files."""
 
 IN_OUTPUT = ("text", "url")
-"""Those whose values are what a job writes to standard output."""
+"""The formats whose values are in standard output."""
 
 
 @dataclass(frozen=True, slots=True)
 class JobOutputs:
-    """What a job left: the paths of its artifacts, how to read one, that of RESULT_FILE, and what
-    it wrote to standard output. `names`: path -> the name the artifact was declared by.
+    """What a job left: paths of artifacts and how to read them, RESULT_FILE, standard output.
 
-    Bytes of `stdout` that are no UTF-8 are halves of surrogate pairs. `missing` says what of it was
-    not kept; then it begins with the first line after that.
+    `names`: path -> the name the artifact was declared by. Bytes of `stdout` that are not UTF-8 are
+    lone surrogates. `missing` says which part was not kept; then `stdout` begins with the first
+    line after that.
     """
 
     paths: Sequence[str]
@@ -61,10 +61,10 @@ NO_OUTPUTS = JobOutputs((), dict[str, bytes]().__getitem__, None, "")
 
 @dataclass(frozen=True, slots=True)
 class ProducedValues:
-    """What was produced: name -> value, of each entry and of each of its fields.
+    """Products of a job: name -> value, of each entry and of each of its fields.
 
-    An entry with fields is a `Produced`; what is not there is left out. `findings` are what is
-    not as the definition declares it: they name no value.
+    An entry with fields is a `Produced`; missing ones are left out. `findings` are deviations from
+    the definition; they contain no value.
     """
 
     values: Mapping[str, Any]
@@ -72,9 +72,9 @@ class ProducedValues:
 
 
 def read_outputs(entries: Mapping[str, Any], outputs: JobOutputs) -> ProducedValues:
-    """Return values exactly as they were produced: `fields` name parts of them.
+    """Return the values exactly as they were produced: `fields` name parts of them.
 
-    Where entries have fields of one name, the first entry's counts.
+    If several entries have a field of the same name, the first entry's counts.
     """
     values: dict[str, Any] = {}
     fields: dict[str, Any] = {}
@@ -110,7 +110,7 @@ def required_entries(entries: Mapping[str, Any], names: Collection[str] | None) 
 
 
 def selector_scope(document: Mapping[str, Any]) -> SelectorScope:
-    """Return what event rules can select from ends of an application's jobs."""
+    """Return what event rules can select from the ends of an application's jobs."""
     entries: Mapping[str, Any] = document.get("produces") or {}
     fields = [name for entry in entries.values() for name in entry.get("fields") or {}]
     artifacts = document.get("artifacts") or ()
@@ -130,7 +130,7 @@ def selector_scope(document: Mapping[str, Any]) -> SelectorScope:
 
 
 def is_kept(entry: Mapping[str, Any]) -> bool:
-    """Whether the value of an entry of `produces` is a file that the job leaves."""
+    """Whether the value of an entry of `produces` is a file."""
     return (entry.get("format") or FORMAT) in IN_FILES
 
 
@@ -164,7 +164,7 @@ def _part(value: Any, name: str, path: str | None) -> Any:
 
 
 def _is_of(kind: str, value: Any) -> bool:
-    """Whether a value, or each of a list of values, is of a field's declared type."""
+    """Whether a value, or each element of a list, has a field's declared type."""
     if isinstance(value, list):
         return all(not isinstance(item, list) and _is_of(kind, item) for item in value)
     return kind not in TYPES or TYPES[kind](value)
@@ -180,19 +180,19 @@ TYPES: Mapping[str, Callable[[Any], bool]] = {
     "float": _is_number,
     "boolean": lambda value: isinstance(value, bool),
 }
-"""Whether a JSON value is of a type."""
+"""Type -> whether a JSON value has it."""
 
 
 def is_written(entry: Mapping[str, Any]) -> bool:
-    """Whether the value of an entry is what the job writes."""
+    """Whether the value of an entry is in standard output."""
     return entry.get("format") in IN_OUTPUT
 
 
 def find_file(name: str, entries: Mapping[str, Any], outputs: JobOutputs) -> str | None:
-    """Return the artifact that a name means; None: there is none.
+    """Return the artifact that a name means; None if there is none.
 
-    That is what an entry's value is in, else the first that was declared by this name, else the
-    one of this path or file name.
+    It is the file of the entry of this name, else the first artifact declared by it, else the one
+    with this path or file name.
     """
     entry = entries.get(name)
     if entry is not None and is_kept(entry):
@@ -208,7 +208,7 @@ def find_file(name: str, entries: Mapping[str, Any], outputs: JobOutputs) -> str
 
 
 def file_of_entry(entry: Mapping[str, Any], outputs: JobOutputs) -> str | None:
-    """Return the first artifact that a pattern matches; of JSON else RESULT_FILE; else None."""
+    """Return the first artifact that a pattern matches; for JSON else RESULT_FILE; else None."""
     for pattern in entry.get("patterns") or ():
         matching = _first_matching(outputs.matcher, pattern, outputs.paths)
         if matching is not None:
@@ -251,9 +251,9 @@ def _text(_entry: Mapping[str, Any], outputs: JobOutputs) -> Any:
 
 
 def _url(_entry: Mapping[str, Any], outputs: JobOutputs) -> Any:
-    """Return the last line that is a URL, else the last URL in what was written.
+    """Return the last line that is a URL, else the last URL in the output.
 
-    A URL beside what can't be handed on may be less than was written: such a line is returned.
+    A URL next to undecodable bytes may be truncated, so such a line is returned as a whole.
     """
     lines = COLOUR.sub("", outputs.stdout).split("\n")
     for line in reversed(lines):
@@ -278,4 +278,4 @@ READERS: Mapping[str, Callable[[Mapping[str, Any], JobOutputs], Any]] = {
     "file": _file,
     "custom": _nothing,
 }
-"""By `format`."""
+"""`format` -> reader of its values."""

@@ -1,8 +1,8 @@
 """Selectors of event rules: which part of an event gives an environment key its value.
 
-`recordid` and the other columns of a change are named alone; `a.b` and `lines[0].price` are paths
-into its context, and what begins with `$` is a JSONPath (RFC 9535) there; `@file:NAME` is a file of
-the job that ended; `=text` is that text.
+`recordid` and the other columns of a change are plain names; `a.b` and `lines[0].price` are paths
+into its context, and a selector that begins with `$` is a JSONPath (RFC 9535) there; `@file:NAME`
+is a file of the job that ended; `=text` is that text.
 """
 
 import re
@@ -19,12 +19,12 @@ FIELDS = (
 """The columns of a change."""
 
 END_FIELDS = ("recordid", "evidence", "operation", "job_id", "exitcode", "severity", "message")
-"""What is known of the end of a job."""
+"""The fields of a job's end."""
 
 _STEP = re.compile(r"[^.\[\]]+|\[\d+\]")
 _PATH = re.compile(r"[^.\[\]]+(\[\d+\])*(\.[^.\[\]]+(\[\d+\])*)*")
 MISSING = object()
-"""No value; null is one."""
+"""Marks the absence of a value, as distinct from null."""
 
 FILE = "@file:"
 
@@ -42,21 +42,21 @@ class Constant:
 
 @dataclass(frozen=True, slots=True)
 class File:
-    """A file of the job that ended, by a name it is known by."""
+    """A file of the job that ended, by one of its names."""
 
     name: str
 
 
 @dataclass(frozen=True, slots=True)
 class FoundFile:
-    """The value of a key that names a file: the artifact's path in the job that left it."""
+    """The value of a key that names a file: the artifact's path in the job that produced it."""
 
     path: str
 
 
 @dataclass(frozen=True, slots=True)
 class Unusable:
-    """What a job produced and nobody can be given."""
+    """A product of a job that can't be passed on."""
 
     reason: str
 
@@ -73,14 +73,14 @@ Selector = Constant | File | Path | JsonPath
 
 @dataclass(frozen=True, slots=True)
 class Produced:
-    """The value of an entry of `produces`, as it was produced, and what its fields name in it."""
+    """The value of an entry of `produces`, and what its fields name in it."""
 
     value: Any
     fields: Mapping[str, Any]
 
 
 FindFile = Callable[[str], str | None]
-"""From a name in `@file:NAME` to the path of an artifact; None: there is no such file."""
+"""Name in `@file:NAME` -> path of an artifact; None: there is no such file."""
 
 
 def no_file(_name: str) -> str | None:
@@ -92,7 +92,7 @@ def read_selector(text: str) -> Selector:
     """Parse a selector.
 
     Raises:
-        ValueError: it can't be; the message says why.
+        ValueError: it is malformed; the message says why.
     """
     if text.startswith("="):
         return Constant(text[1:])
@@ -113,8 +113,8 @@ def read_selector(text: str) -> Selector:
 class SelectorScope:
     """What selectors of a rule can name.
 
-    `closed`: paths too begin with one of the fields. `files` are the names after `@file:`, and
-    `is_file` says of another name whether it may be a file's.
+    `closed`: paths, too, begin with one of the fields. `files` are the names after `@file:`, and
+    `is_file` decides whether another name may be a file's.
     """
 
     fields: Sequence[str]
@@ -124,7 +124,7 @@ class SelectorScope:
 
 
 def root_fields(mapping: Mapping[str, str]) -> set[str] | None:
-    """Return the fields a mapping's paths begin with; None for any."""
+    """Return the fields a mapping's paths begin with; None if they may be any."""
     read = [read_selector(text) for text in mapping.values()]
     roots = [selector.first for selector in read if isinstance(selector, JsonPath)]
     if None in roots:
@@ -134,7 +134,7 @@ def root_fields(mapping: Mapping[str, str]) -> set[str] | None:
 
 
 def selector_fault(text: Any, scope: SelectorScope) -> str | None:
-    """Return what is wrong with a selector in this scope; None if nothing is."""
+    """Return what is wrong with a selector in this scope; None if it is valid."""
     if not isinstance(text, str):
         return "must be a text"
     try:
@@ -168,10 +168,10 @@ def _file_fault(selector: File, scope: SelectorScope) -> str | None:
 def resolve(
     mapping: Mapping[str, str], data: Mapping[str, Any], find_file: FindFile = no_file
 ) -> dict[str, Any]:
-    """Return environment key -> value in an event, a `FoundFile` where it is a file.
+    """Return environment key -> value in an event, or `FoundFile` for a file.
 
     Raises:
-        UnresolvedSelector: naming every key that has none.
+        UnresolvedSelector: it names every key without a value.
     """
     values = {
         key: _value(read_selector(selector), data, find_file) for key, selector in mapping.items()
@@ -192,7 +192,7 @@ def _value(selector: Selector, data: Mapping[str, Any], find_file: FindFile) -> 
     if isinstance(selector, JsonPath):
         places = (context, _as_produced(data), _with_fields(data))
         found = [search_json_path(place, selector) for place in places]
-        values = iter(sorted(found, key=lambda value: value == []))  # rather something
+        values = iter(sorted(found, key=lambda value: value == []))  # empty lists last
     else:
         values = (follow_steps(place, selector.steps) for place in (data, context))
     return next((value for value in values if value is not MISSING and value is not None), MISSING)
@@ -216,7 +216,7 @@ def _with_fields(data: Mapping[str, Any]) -> dict[str, Any]:
 def search_json_path(place: Any, path: JsonPath) -> Any:
     """Search by a JSONPath: a list if it may find several values, `MISSING` for none.
 
-    Where it chooses among the parts of something that has none of these, the list is empty.
+    If it selects among elements and none qualifies, the list is empty.
     """
     values = path.find(place)
     if not values:

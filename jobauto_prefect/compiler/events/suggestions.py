@@ -1,6 +1,6 @@
-"""Suggestions for people who write event rules: selectors, mappings and whole rules.
+"""Suggestions for authors of event rules: selectors, mappings and whole rules.
 
-Nothing here has any effect; a rule has to be written.
+They have no effect until somebody writes a rule.
 """
 
 import re
@@ -20,7 +20,7 @@ from jobauto_prefect.compiler.events.selectors import END_FIELDS, FIELDS, FILE
 from jobauto_prefect.definitions import Definition, Variable, VariableType, pick_text
 
 FILE_TYPE = "file"
-"""Of a selector whose value is the path of a file."""
+"""The type of a selector whose value is the path of a file."""
 
 _NOT_IN_NAMES = re.compile(r"[^a-z0-9]+")
 
@@ -30,20 +30,22 @@ FITTING_TYPES: Mapping[VariableType, frozenset[str]] = {
     VariableType.FLOAT: frozenset({"integer", "float"}),
     VariableType.BOOL: frozenset({"boolean"}),
 }
-"""Which types of selectors fit a variable; others take all but files."""
+"""Types of selectors that fit a variable; other variables accept all but files."""
 
 OPERATIONS: Mapping[str, str] = {
     word: operation
     for operation in ("create", "update", "delete")
     for word in (operation, f"{operation}d")
 }
-"""The last word of a consumed event's name, where it says what was done."""
+"""Last word of a consumed event's name -> operation."""
 
 
 @dataclass(frozen=True, slots=True)
 class Suggestion:
-    """A selector. `type`: of a field (`string`, `integer`, `float`, `boolean`), the `format` of a
-    whole value, or `file`. `name` is what it is called, without the entry it is in.
+    """A selector with its type and name.
+
+    `type`: that of a field (`string`, `integer`, `float`, `boolean`), the `format` of a whole
+    value, or `file`. `name` is its own, without the entry it is in.
     """
 
     selector: str
@@ -54,7 +56,7 @@ class Suggestion:
 
 @dataclass(frozen=True, slots=True)
 class SuggestedMapping:
-    """What a rule may map. `flows` needs no mapping; `selectors` are all that fit, by key."""
+    """What a rule may map. `flows` need no mapping; `selectors` are all that fit, by key."""
 
     env_mapping: Mapping[str, str] = field(default_factory=dict)
     flows: Mapping[str, str] = field(default_factory=dict)
@@ -70,7 +72,7 @@ class Trigger:
 
 
 def suggest_selectors(definition: Definition, language: str) -> list[Suggestion]:
-    """Return what rules can name of the ends of an application's jobs, the most useful first."""
+    """Return what rules can select from the ends of an application's jobs, most useful first."""
     return [*_of_entries(definition, language), *_of_artifacts(definition, language), *_of_ends()]
 
 
@@ -101,7 +103,7 @@ def _of_ends() -> Iterator[Suggestion]:
 
 
 def change_selectors() -> list[Suggestion]:
-    """Return what rules can name of any change; paths into its context are the source's matter."""
+    """Return what rules can select from any change; paths into its context depend on the source."""
     return [Suggestion(name, "string", name) for name in FIELDS]
 
 
@@ -179,9 +181,10 @@ def _plain(name: str) -> str:
 
 
 def parse_trigger(name: str, entry: Mapping[str, Any]) -> Trigger | None:
-    """Return the changes that a consumed event may stand for; None: no change of a source.
+    """Return the changes that a consumed event may mean; None: it is no change of a source.
 
-    `evidence` and `operation` of the entry say so, else a name such as `invoice.created`.
+    They follow from the entry's `evidence` and `operation`, else from a name like
+    `invoice.created`.
     """
     evidence, _, last = name.rpartition(".")
     if isinstance(entry.get("evidence"), str) and entry["evidence"]:

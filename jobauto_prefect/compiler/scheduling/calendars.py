@@ -1,6 +1,6 @@
-"""Calendars: the days, the times of days and the periods that are closed. Pure.
+"""Calendars: the days, times of day and periods that are closed. Pure.
 
-Days and times are those of the wall clock of a zone: a day is as long as it is there.
+Days and times are local to a zone, so the length of a day varies.
 """
 
 import logging
@@ -25,7 +25,7 @@ DAY = timedelta(days=1)
 class ClosedDays:
     """Whole days, both included; `yearly`: those of each year.
 
-    A 29 February comes in leap years only; what ends with it ends with the 28th in the others.
+    29 February occurs in leap years only; a period that ends with it ends with the 28th in others.
     """
 
     first: date
@@ -37,7 +37,7 @@ class ClosedDays:
         """Whether a day is one of them."""
         if not self.yearly:
             return self.first <= day <= self.last
-        # By month and day, for how many days there are between depends on the year.
+        # By month and day, because the number of days between them depends on the year.
         first, shown, last = ((each.month, each.day) for each in (self.first, day, self.last))
         if self.first.year == self.last.year:
             return first <= shown <= last
@@ -46,8 +46,10 @@ class ClosedDays:
 
 @dataclass(frozen=True, slots=True)
 class ClosedTimes:
-    """`[begin, end)` of each of these weekdays (0 is Monday); an `end` not after it is of the
-    next day."""
+    """`[begin, end)` on each of these weekdays (0 is Monday).
+
+    An `end` that is not after `begin` is on the next day.
+    """
 
     begin: time
     end: time
@@ -65,7 +67,7 @@ class ClosedTimes:
 
 @dataclass(frozen=True, slots=True)
 class Calendar:
-    """What one calendar closes, on the wall clock of a zone."""
+    """What one calendar closes, in local time of a zone."""
 
     name: str
     zone: ZoneInfo
@@ -79,8 +81,8 @@ class Calendar:
         """Return the closure at an instant; None if it is open."""
         local = instant.astimezone(self.zone)
         for title in self._holidays(local.date()):
-            # From midnight to midnight. Where the clock goes back over midnight, the hour that
-            # comes twice belongs to the day before, too.
+            # From midnight to midnight. If the clock goes back over midnight, the hour that comes
+            # twice belongs to the previous day, too.
             start = _instant(local.date(), time(), self.zone)
             end = _instant(local.date() + DAY, time(), self.zone)
             if end <= instant:
@@ -146,9 +148,9 @@ def _period(entry: Mapping[str, Any], zone: ZoneInfo) -> Closure:
 
 
 def _instant(day: date, clock: time, zone: ZoneInfo) -> datetime:
-    """Return when the clock first shows a time of a day; of one that is skipped, the first after.
+    """Return when the clock first shows a time of a day; for a skipped one, the first later time.
 
-    A skipped time by the offset before lies as far behind the skip as it is in it.
+    By the earlier offset, a skipped time lies as far behind the skip as it is within it.
     """
     shown = datetime.combine(day, clock)
     instant = shown.replace(tzinfo=zone).astimezone(UTC)
@@ -163,9 +165,9 @@ def public_holiday(country: str, subdivision: str | None, day: date) -> str | No
 
 
 def countries() -> Mapping[str, Sequence[str]] | None:
-    """Return country -> its subdivisions, of those whose holidays are known.
+    """Return country -> its subdivisions, for countries with known holidays.
 
-    None: of none, for the extra `holidays` is not installed.
+    None: there are none, because the extra `holidays` is not installed.
     """
     try:
         supported: Mapping[str, Sequence[str]] = import_module(

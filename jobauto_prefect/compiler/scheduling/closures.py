@@ -1,4 +1,4 @@
-"""Closed time, in which no windows' jobs start, and what becomes of the windows in it. Pure."""
+"""Closed time, in which no windows' jobs start, and what happens to the windows in it. Pure."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,25 +9,25 @@ from jobauto_prefect.compiler.scheduling.windows import Window
 from jobauto_prefect.definitions import Misfire, OnClosed
 
 FARTHEST = timedelta(days=400)
-"""How far the end of closed time is looked for."""
+"""How far ahead the end of closed time is searched."""
 
 
 @dataclass(frozen=True, slots=True)
 class Closure:
-    """The time `[start, end)` is closed, for a reason; an `end` of None is not known yet."""
+    """The time `[start, end)` is closed, for a reason; `end` None: unknown yet."""
 
     start: datetime
     end: datetime | None
     reason: str
 
     def at(self, instant: datetime) -> "Closure | None":
-        """Return itself if the instant lies in it, else None."""
+        """Return itself if it contains the instant, else None."""
         closed = self.start <= instant and (self.end is None or instant < self.end)
         return self if closed else None
 
 
 class ClosureSource(Protocol):
-    """What closes time: a freeze, a calendar."""
+    """A freeze or a calendar, which closes time."""
 
     def at(self, instant: datetime) -> Closure | None:
         """Return the closure at an instant, which ends after it; None if it is open."""
@@ -59,9 +59,9 @@ ALWAYS_OPEN = ClosedTime()
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """When a window opens (None: not known yet), and whether its job starts.
+    """When a window opens (None: unknown yet), and whether its job starts.
 
-    `closed` is why the time it was due at is closed. `excused`: its job does not start.
+    `closed` is why its due time is closed. `excused`: its job does not start.
     """
 
     at: datetime | None
@@ -70,10 +70,10 @@ class Placement:
 
 
 def place_window(window: Window, following: Window, closed: ClosedTime, misfire: str) -> Placement:
-    """Place a window by closed time alone.
+    """Place a window considering closed time only.
 
-    Of the windows that are moved the newest one runs at the end of the closed time, with the
-    misfire `all` each; a window that is due at the very end is that newest one.
+    Of the windows that move, the newest one runs at the end of the closed time, with the misfire
+    `all` every one; a window due exactly at that end is the newest.
     """
     closure = closed.at(window.launch_at)
     if closure is None:

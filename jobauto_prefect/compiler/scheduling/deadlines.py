@@ -1,4 +1,4 @@
-"""Deadlines: until when the job of a window has to succeed."""
+"""Deadlines: by when the job of a window must succeed."""
 
 import re
 from collections.abc import Mapping
@@ -16,7 +16,7 @@ UNITS: Mapping[str, timedelta] = {
     "m": timedelta(minutes=1),
     "s": timedelta(seconds=1),
 }
-"""A day is 24 hours here, whatever the clock does."""
+"""A day is always 24 hours here, even if the clock changes."""
 
 _RELATIVE = re.compile(r"\+(?:[0-9]{1,8}[dhms]){1,4}")
 _PART = re.compile(r"([0-9]+)([dhms])")
@@ -26,8 +26,8 @@ _TIME = re.compile(r"([01]?[0-9]|2[0-3]):([0-5][0-9])")
 def deadline_of(offset: str | None, schedule: Schedule, window: Window) -> datetime:
     """Return the deadline of a window, in UTC.
 
-    `offset` is a time after the window's start (`+3h`, `+1h30m`), or the time of day at which
-    the clock of the schedule's zone next shows it (`HH:MM`); None: the window's end.
+    `offset` is a time after the window's start (`+3h`, `+1h30m`), or the next time of day (`HH:MM`)
+    in the schedule's zone; None: the window's end.
 
     Raises:
         InvalidInput: it is neither.
@@ -36,7 +36,7 @@ def deadline_of(offset: str | None, schedule: Schedule, window: Window) -> datet
 
 
 def later(offset: str, start: datetime, zone: ZoneInfo) -> datetime:
-    """Return the instant so long after another (`+3h`), or when a zone's clock shows `HH:MM` next.
+    """Return the instant this long after another (`+3h`), or the next `HH:MM` of a zone.
 
     Raises:
         InvalidInput: it is neither.
@@ -49,7 +49,7 @@ def later(offset: str, start: datetime, zone: ZoneInfo) -> datetime:
 
 
 def relative_of(offset: str) -> timedelta | None:
-    """Return how long after the start; None: it names a time of day.
+    """Return the time after the start; None if it is a time of day.
 
     Raises:
         InvalidInput: it is neither.

@@ -15,8 +15,10 @@ from jobauto_prefect.definitions import Misfire
 
 @dataclass(frozen=True, slots=True)
 class Timing:
-    """When a run template runs. `opened_to` is the start of its first window that is not opened;
-    None: that is not known."""
+    """When a run template runs.
+
+    `opened_to` is the start of its first window that is not yet opened; None: unknown.
+    """
 
     schedule: Schedule
     closed: ClosedTime = ALWAYS_OPEN
@@ -28,8 +30,8 @@ class Timing:
 class PlannedLaunch:
     """A window of the timing with that key, and when its job starts.
 
-    `closed` is why it does not when the window is due, None: it does. It is moved, then `at` is
-    later, or nobody knows yet until when, or it is `excused`.
+    `closed` is why it does not start when the window is due, None: it does. Otherwise the window
+    moves to the later `at` (None: unknown yet), or is `excused`.
     """
 
     at: datetime
@@ -49,7 +51,7 @@ def forecast(
 ) -> Iterator[PlannedLaunch]:
     """Yield the windows whose jobs start within `(after, until]`, in the order of their starts.
 
-    Also those that would, were the time not closed.
+    This includes those that closed time prevents.
     """
     each = (_launches(key, timing, after, until) for key, timing in timings.items())
     return heapq.merge(*each, key=lambda launch: (launch.at, launch.key))
@@ -61,7 +63,7 @@ def _launches(
     schedule, closed = timing.schedule, timing.closed
     begin = after - schedule.delay
     if timing.opened_to is not None and closed.at(timing.opened_to + schedule.delay):
-        begin = min(begin, timing.opened_to - SECOND)  # it may wait to be moved
+        begin = min(begin, timing.opened_to - SECOND)  # it may be waiting to be moved
     for window, newer in pairwise(windows_after(schedule, begin)):
         placement = place_window(window, newer, closed, timing.misfire)
         at = window.launch_at

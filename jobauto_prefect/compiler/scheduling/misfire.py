@@ -1,7 +1,6 @@
 """Misfire: which windows are due by an instant, and what happens to late ones. Pure.
 
-A window in closed time opens at its end where it is moved, else when it is due
-(`closures.place_window`).
+A window in closed time opens at its end if it moves, else when it is due (`closures.place_window`).
 """
 
 from dataclasses import dataclass
@@ -20,27 +19,27 @@ from jobauto_prefect.compiler.scheduling.windows import Window, windows_after
 from jobauto_prefect.definitions import Misfire
 
 LATE = timedelta(seconds=60)
-"""A window that opens by so much after its launch was due has passed unattended."""
+"""A window that opens this long after its launch was due has passed unattended."""
 
 MOST = 500
-"""Windows of one schedule that are opened at once; the others come right after."""
+"""Windows of one schedule that are opened at once; the rest follow immediately."""
 
 SECOND = timedelta(seconds=1)
 
 
 class WindowDisposition(StrEnum):
-    """What becomes of a window that opens."""
+    """What happens to a window that opens."""
 
     RUN = "run"  #: its job starts
-    CATCH_UP = "catch_up"  #: its job starts, late: its deadline counts from its start
+    CATCH_UP = "catch_up"  #: its job starts late; its deadline counts from its start
     QUEUED = "turn"  #: its job starts late, once the older windows have ended
-    MISSED = "missed"  #: it passed unattended, and is not run any more
-    EXCUSED = "excused"  #: it was due in closed time, and is not run
+    MISSED = "missed"  #: it passed unattended, and will not run
+    EXCUSED = "excused"  #: it was due in closed time, and will not run
 
 
 @dataclass(frozen=True, slots=True)
 class Opening:
-    """A window that opens, and its fate; `closed` is why it was not to start when it was due."""
+    """A window that opens, and what happens to it; `closed` is why it did not start when due."""
 
     window: Window
     disposition: WindowDisposition
@@ -49,7 +48,7 @@ class Opening:
 
 @dataclass(frozen=True, slots=True)
 class DueWindows:
-    """Windows to open, the next one, and when it opens (None: not known yet)."""
+    """Windows to open, the following one, and when that opens (None: unknown yet)."""
 
     openings: list[Opening]
     following: Window

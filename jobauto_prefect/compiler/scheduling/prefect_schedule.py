@@ -1,7 +1,7 @@
 """Schedules that Prefect's own scheduler runs at the same instants as our windows.
 
-The others belong to the window scheduler alone: a deployment with a schedule that Prefect reads
-otherwise would get runs that are no window's, or none for some.
+All others are left to the window scheduler: if Prefect read a deployment's schedule differently, it
+would create runs without a window, or miss some.
 """
 
 import re
@@ -15,11 +15,11 @@ from jobauto_prefect.compiler.scheduling.schedule import NUMBERS, Schedule
 from jobauto_prefect.compiler.scheduling.utc_offsets import SECOND, OffsetPeriod, changes_of
 
 YEARS = range(2025, 2056)
-"""Whose clock changes count: older ones are over, later ones repeat them."""
+"""Years whose clock changes count: older ones are past, later ones repeat them."""
 
 HOUR = 3600  # seconds
 DAYS = 28
-"""Of a February that is none of a leap year."""
+"""Days of February in a year that is no leap year."""
 
 LAST = "L"
 """The last day of a month."""
@@ -27,11 +27,11 @@ LAST = "L"
 _PART = re.compile(
     r"(?P<first>\*|[0-9]+|[A-Z]{3})(-(?P<last>[0-9]+|[A-Z]{3}))?(?P<step>/[0-9]+)?", re.IGNORECASE
 )
-"""Of a field, between its commas; L, W and # are not among what both read alike."""
+"""A part of a field, between commas; L, W and # are not among what both read alike."""
 
 _NTH_WEEKDAY = re.compile(r"(0?[0-7]|[A-Z]{3})#[1-5]", re.IGNORECASE)
 _HIGHEST = (59, 23, 31, 12, 0)
-"""Of each field: Prefect counts on from what is less, `5/10`, and of weekdays from none as cron."""
+"""The highest number of each field: Prefect counts up to it in `5/10`, and weekdays from 0."""
 
 
 @lru_cache(maxsize=4096)
@@ -42,7 +42,7 @@ def schedule_for_prefect(schedule: Schedule, *, active: bool = True) -> Schedule
     changes = changes_of(schedule.zone, YEARS)
     if _never_touched(schedule, changes):
         return SchedulePlan(schedule.cron, schedule.zone.key, active)
-    # The same minutes of every hour of every day, which no change of the clock moves.
+    # The same minutes of every hour of every day, which clock changes do not affect.
     if schedule.cron.split()[1:] == ["*"] * 4 and _of_whole_hours(changes):
         return SchedulePlan(schedule.cron, "UTC", active)
     return None
@@ -50,12 +50,12 @@ def schedule_for_prefect(schedule: Schedule, *, active: bool = True) -> Schedule
 
 def _read_alike(cron: str) -> bool:
     _, _, day, month, weekday = fields = cron.split()
-    # Where a day and a day of the week are given, one of them is enough for Prefect; for cron
-    # both must fit if either begins with a star. Prefect takes `5,*` and `1/1` for stars, too.
+    # With both a day and a weekday, Prefect requires one of them to match, but cron requires both
+    # if either begins with a star. Prefect also treats `5,*` and `1/1` as stars.
     if "*" not in (day, weekday) and (_is_starred(day, 1, 31) or _is_starred(weekday, 0, 6)):
         return False
     if "#" in weekday:
-        # Prefect takes no other weekdays beside those, and a day of the month as a condition.
+        # Prefect ignores other weekdays beside those, and makes a day of the month a condition.
         if day != "*" or not all(map(_NTH_WEEKDAY.fullmatch, weekday.split(","))):
             return False
         fields[-1] = "*"
@@ -74,27 +74,27 @@ def _is_starred(field: str, lowest: int, highest: int) -> bool:
 
 
 def _part_alike(part: str, highest: int) -> bool:
-    """Whether both read a part of a field alike, whose highest number that is."""
+    """Whether both read a part of a field alike, given the highest number of the field."""
     match = _PART.fullmatch(part)
     if match is None:
         return False
     if match["last"] is None:
         is_plain = match["step"] is None or match["first"] == "*"
-        return is_plain or int(_number(match["first"])) < highest  # 59/1 is 59-59/1 to Prefect
-    # Prefect takes 5-5 for a star.
+        return is_plain or int(_number(match["first"])) < highest  # Prefect reads 59/1 as 59-59/1
+    # Prefect reads 5-5 as a star.
     return _number(match["first"]) != _number(match["last"])
 
 
 def _days_alike(day: str, month: str) -> bool:
-    """Whether Prefect leaves out no day of March.
+    """Whether Prefect omits no day of March.
 
-    From a day of February on which nothing is due any more it goes on by as many days as it is to
-    the next one named, were there one in February: to the 3rd of March where that is the 31st. What
-    is named before that is left out, unless the last day of February is named itself.
+    From the last due day of February it advances by as many days as there are to the next named
+    day, as if that were in February: to 3 March if that is the 31st. It omits days named before
+    that, unless the last day of February is named itself.
     """
     months = {*_numbers(month, 1, 12)}
     if months == {2} and min(_numbers(day, 1, 31), default=1) > DAYS + 1:
-        return False  # it finds none
+        return False  # it finds no day
     if day == "*" or not {2, 3} <= months:
         return True
     named = sorted({number for part in day.split(",") for number in _numbers(part, 1, 31)})
@@ -104,7 +104,7 @@ def _days_alike(day: str, month: str) -> bool:
 
 
 def _reaches(named: list[int], length: int) -> bool:
-    """Whether a February of that length leads to the first day named in March."""
+    """Whether a February of that length leads to the first named day in March."""
     beyond = [number for number in named if number > length]
     return not beyond or length in named or named[0] >= beyond[0] - length
 
@@ -143,6 +143,6 @@ def _between(cron: str, start: datetime, end: datetime) -> bool:
 
 
 def _of_whole_hours(changes: tuple[OffsetPeriod, ...]) -> bool:
-    """Whether the minutes are those of UTC, before and after each change."""
+    """Whether the offsets before and after each change are whole hours."""
     offsets = [offset for change in changes for offset in (change.offset_before, change.offset)]
     return all(offset.total_seconds() % HOUR == 0 for offset in offsets)

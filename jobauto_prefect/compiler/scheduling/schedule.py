@@ -1,4 +1,4 @@
-"""Interval codes, cron expressions and zones: what a run template says about when it runs."""
+"""Interval codes, cron expressions and zones of run templates."""
 
 import re
 from collections.abc import Mapping
@@ -33,7 +33,7 @@ NICKNAMES: Mapping[str, str] = {
     "@midnight": "0 0 * * *",
     "@hourly": "0 * * * *",
 }
-"""What cron calls these; its weeks begin on Sunday."""
+"""Meaning of cron's nicknames; its weeks begin on Sunday."""
 
 _TO_SUNDAY = re.compile(r"\b([1-6]|MON|TUE|WED|THU|FRI|SAT)-(SUN|0)\b(?=[^ ]*$)", re.IGNORECASE)
 _RANGE = re.compile(r"(?:^|,)([0-9]+|[A-Za-z]{3})-([0-9]+|[A-Za-z]{3})(?=,|$)")
@@ -42,15 +42,15 @@ _DAYS = ("SUN", "MON", "TUE", "WED", "THU", "FRI", "SAT")
 NUMBERS: Mapping[str, str] = {
     name: str(number) for number, name in (*enumerate(_MONTHS, 1), *enumerate(_DAYS))
 }
-"""What the names of months and days of the week stand for."""
+"""Names of months and weekdays -> numbers."""
 
 _LIMITS = (("0", "59"), ("0", "23"), ("1", "31"), ("JAN", "DEC"), ("MON", "SUN"))
-"""The first and the last one of each field, as they are advised."""
+"""The first and last value of each field, as named in advice."""
 
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
-    """Five fields of cron on the wall clock of a zone; jobs start `delay` after their window."""
+    """Five cron fields in local time of a zone; jobs start `delay` after their window."""
 
     cron: str
     zone: ZoneInfo
@@ -58,10 +58,10 @@ class Schedule:
 
     @property
     def names_times(self) -> bool:
-        """Whether it names times of day, not every so many minutes or hours.
+        """Whether it names times of day rather than every so many minutes or hours.
 
-        As in Debian's cron: neither minute nor hour begins with a star. A named time comes
-        once a day even where the wall clock skips it or shows it twice.
+        As in Debian's cron: neither minute nor hour begins with a star. A named time comes once a
+        day even if the clock skips it or shows it twice.
         """
         minute, hour, *_ = self.cron.split()
         return not minute.startswith("*") and not hour.startswith("*")
@@ -85,7 +85,7 @@ def cron_of(code: str, cron: str | None = None) -> str | None:
     A custom interval (`c`) without an expression has none either.
 
     Raises:
-        InvalidInput: an unknown code, or an expression that is no cron.
+        InvalidInput: the code is unknown, or the expression is invalid.
     """
     if code == "c":
         return _require_valid(cron) if cron and cron.strip() else None
@@ -105,7 +105,7 @@ def _require_valid(cron: str) -> str:
         return fields
     if len(expression.split()) != 5:
         raise _invalid("/cron", "cron", f"{cron!r} has not the five fields of a cron expression")
-    # Sunday by its name is 0, the first day; at the end of a range it is the last one.
+    # Sunday by name is 0, the first day; at the end of a range it is the last one.
     expression = _TO_SUNDAY.sub(r"\1-7", expression)
     try:
         next(CronSim(expression, datetime(2000, 1, 1)))  # noqa: DTZ001 - only whether it ever comes
@@ -116,7 +116,7 @@ def _require_valid(cron: str) -> str:
 
 
 def _advice(expression: str) -> str:
-    """Say how a range is written that goes on past the end of its field, such as FRI-MON."""
+    """Return how to write a range that goes past the end of its field, such as FRI-MON."""
     for field, (lowest, highest) in zip(expression.split(), _LIMITS, strict=True):
         for first, last in _RANGE.findall(field):
             begin, end = (NUMBERS.get(each.upper(), each) for each in (first, last))
@@ -127,7 +127,7 @@ def _advice(expression: str) -> str:
 
 
 def zone_of(name: str) -> ZoneInfo:
-    """Return the time zone of that IANA name.
+    """Return the time zone with that IANA name.
 
     Raises:
         InvalidInput: there is no such zone.
@@ -136,7 +136,7 @@ def zone_of(name: str) -> ZoneInfo:
         if name in zone_names():
             return ZoneInfo(name)
     except (ZoneInfoNotFoundError, ValueError, OSError):
-        pass  # it has vanished with an update of the machine
+        pass  # a system update has removed it
     raise _invalid("/timezone", "timezone", f"there is no time zone {name!r}")
 
 

@@ -11,7 +11,7 @@ from jobauto_prefect.compiler.scheduling.windows import windows_after
 from jobauto_prefect.errors import Fault, InvalidInput
 
 LOOKED_AT = 24
-"""Windows whose deadlines are compared with their launch."""
+"""Number of windows whose deadlines are compared with their launch."""
 
 _SOME_MONDAY = datetime(2001, 1, 1, tzinfo=UTC)
 
@@ -37,7 +37,7 @@ def schedule_faults(members: Mapping[str, Any], zone: str) -> list[Fault]:
 
 
 def unused_cron(code: str, cron: str | None) -> list[Fault]:
-    """Warn of a cron expression that the interval does not heed."""
+    """Warn of a cron expression that the interval ignores."""
     if code == "c" or not cron:
         return []
     message = f"with interv {code} it is not heeded; set interv to c to run as it says"
@@ -55,7 +55,7 @@ def _raised(checking: Callable[..., object], *arguments: Any) -> tuple[Fault, ..
 def _too_late(
     code: str, cron: str | None, zone: str, delay: int, offset: str | None
 ) -> Iterator[Fault]:
-    """Refuse a job that starts after its deadline: it can't succeed in time."""
+    """Refuse a delay past the deadline: the job could not succeed in time."""
     schedule = schedule_of(code, cron, zone, delay)
     if schedule is None or not delay:
         return

@@ -1,4 +1,4 @@
-"""Periods of constant UTC offset of a time zone, for calculations by the wall clock."""
+"""Periods of constant UTC offset of a time zone, for calculations in local time."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -10,12 +10,12 @@ from zoneinfo import ZoneInfo
 DAY = timedelta(days=1)
 SECOND = timedelta(seconds=1)
 YEARS = range(2, 9998)
-"""Those that have a year before and after them whatever the zone."""
+"""Years with a previous and a next year in every zone."""
 
 
 @dataclass(frozen=True, slots=True)
 class OffsetPeriod:
-    """The instants `[begin, end)`, in UTC, over which the clock on the wall just runs.
+    """The instants `[begin, end)`, in UTC, over which the local clock runs without a change.
 
     It shows instant + offset; until `begin` it showed instant + `offset_before`.
     """
@@ -27,28 +27,28 @@ class OffsetPeriod:
 
     @property
     def first_shown(self) -> datetime:
-        """What the wall clock shows at `begin`; no wall time here has a zone."""
+        """The local time at `begin`; local times here are naive."""
         return self.shown(self.begin)
 
     @property
     def not_shown_yet(self) -> datetime:
-        """What it would have shown at `begin` without a change.
+        """The local time at `begin` without the change.
 
-        Earlier than `first_shown` where the clock skips time, later where it shows time again.
+        It is before `first_shown` if the clock skips time, after it if it repeats time.
         """
         return (self.begin + self.offset_before).replace(tzinfo=None)
 
     @property
     def last_shown(self) -> datetime:
-        """What it would show at `end`: the wall times here are before it."""
+        """The local time at `end` by this offset: local times of this period are before it."""
         return self.shown(self.end)
 
     def shown(self, instant: datetime) -> datetime:
-        """Return the wall time of an instant of this period."""
+        """Return the local time of an instant of this period."""
         return (instant + self.offset).replace(tzinfo=None)
 
     def instant(self, shown: datetime) -> datetime:
-        """Return when the clock shows that wall time, in UTC."""
+        """Return the instant of a local time, in UTC."""
         return shown.replace(tzinfo=UTC) - self.offset
 
 
@@ -66,7 +66,7 @@ def offset_periods_until(zone: ZoneInfo, instant: datetime) -> Iterator[OffsetPe
 
 @lru_cache(maxsize=1024)
 def changes_of(zone: ZoneInfo, years: range) -> tuple[OffsetPeriod, ...]:
-    """Return the periods that begin with a change of the clock, in order."""
+    """Return the periods that begin with a clock change, in order."""
     periods = (period for year in years for period in _of_year(zone, year))
     return tuple(period for period in periods if period.offset != period.offset_before)
 
@@ -82,7 +82,7 @@ def _of_year(zone: ZoneInfo, year: int) -> tuple[OffsetPeriod, ...]:
 
 
 def _changes(zone: ZoneInfo, start: datetime, end: datetime) -> Iterator[datetime]:
-    """Yield the instants within `(start, end)` at which the offset changes; no day has two."""
+    """Yield the instants within `(start, end)` at which the offset changes; at most one per day."""
     day = start
     while day < end:
         following = min(day + DAY, end - SECOND)

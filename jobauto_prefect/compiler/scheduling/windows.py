@@ -1,11 +1,11 @@
-"""The windows a schedule cuts time into, by the calendar of its zone.
+"""The windows into which a schedule divides time, by the calendar of its zone.
 
-A window begins at a boundary and ends at the next. What a boundary is (docs/scheduling.md):
+A window begins at a boundary and ends at the next. Boundaries are (docs/scheduling.md):
 
-- Every instant at which the clock on the wall shows what the cron expression says; an hour that
-  it shows twice has its boundaries twice, one it skips has none.
-- Where the expression names times of day, only the first time the clock shows it. Those that the
-  clock skips fall together on the first instant after.
+- Every instant at which the local clock matches the cron expression; a repeated hour has its
+  boundaries twice, a skipped one has none.
+- If the expression names times of day, only the first time the clock shows them. Skipped ones
+  coincide at the first instant after the skip.
 """
 
 from bisect import bisect_left
@@ -27,7 +27,7 @@ from jobauto_prefect.compiler.scheduling.utc_offsets import (
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """`[start, end)`, and when its job shall start; all in UTC."""
+    """`[start, end)`, and when its job starts; all in UTC."""
 
     start: datetime
     end: datetime
@@ -38,12 +38,12 @@ class Window:
 
 
 def windows_between(schedule: Schedule, after: datetime, until: datetime) -> Iterator[Window]:
-    """Yield the windows that begin within `(after, until]`, in their order."""
+    """Yield the windows that begin within `(after, until]`, in order."""
     return takewhile(lambda window: window.start <= until, windows_after(schedule, after))
 
 
 def windows_after(schedule: Schedule, after: datetime) -> Iterator[Window]:
-    """Yield the windows that begin after an instant, in their order, without end."""
+    """Yield the windows that begin after an instant, in order, without end."""
     for start, end in pairwise(_boundaries(schedule, _floor(after) + SECOND)):
         yield Window(start, end, start + schedule.delay)
 
@@ -51,7 +51,7 @@ def windows_after(schedule: Schedule, after: datetime) -> Iterator[Window]:
 def count_windows(schedule: Schedule, edges: Sequence[datetime]) -> list[int]:
     """Return how many windows begin from each of these instants to the next, without listing them.
 
-    Only where the clock changes in between they are.
+    They are listed only if the clock changes in between.
     """
     return [_count(schedule, *edge) for edge in pairwise(map(_floor, edges))]
 
@@ -66,7 +66,7 @@ def _count(schedule: Schedule, start: datetime, end: datetime) -> int:
     minutes, hours = sorted(every.minutes), sorted(every.hours)
 
     def before(clock: datetime) -> int:
-        """Return how many times of the clock's day are before it."""
+        """Return how many times of the schedule's day are before this one."""
         in_hour = bisect_left(minutes, clock.minute + (clock.second > 0))
         is_named = clock.hour in every.hours
         return bisect_left(hours, clock.hour) * len(minutes) + (in_hour if is_named else 0)
@@ -88,13 +88,13 @@ def next_window(schedule: Schedule, after: datetime) -> Window:
 
 
 def window_at(schedule: Schedule, instant: datetime) -> Window:
-    """Return the window an instant lies in."""
+    """Return the window that contains an instant."""
     start = _last_boundary(schedule, _floor(instant))
     return next(windows_after(schedule, start - SECOND))
 
 
 def window_launched_at(schedule: Schedule, instant: datetime) -> Window:
-    """Return the window whose jobs start at that instant or were the last to start before it."""
+    """Return the window whose jobs start at that instant or last started before it."""
     return window_at(schedule, instant - schedule.delay)
 
 
