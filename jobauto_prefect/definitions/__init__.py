@@ -1,4 +1,4 @@
-"""What an application definition says (specification 2.1): pure, without I/O."""
+"""Application definitions (specification 2.1): pure, without I/O."""
 
 from jobauto_prefect.definitions.kubernetes_section import (
     Helm,

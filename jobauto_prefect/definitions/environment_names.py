@@ -1,8 +1,8 @@
-"""Which variables a job may be given, one rule for all sources of values.
+"""Which variables a job may get, by one rule for all sources of values.
 
-What a definition declares is given by everybody; what an administrator lists besides
-(`JOBAUTO_EXTRA_ENV`) too. Names that change how a program is loaded, found or run are given only
-where the definition declares them, names of the service's own never.
+Any source may set the variables that the definition declares or an administrator lists
+(`JOBAUTO_EXTRA_ENV`). Names that change how a program is loaded, found or run are set only if the
+definition declares them, the service's own names never.
 """
 
 import re
@@ -40,9 +40,10 @@ GUARDED: Mapping[str, str] = {
     " npm_config_* COMPOSER_*",
     "places": "PATH HOME TMPDIR TMP TEMP PWD OLDPWD SHELL XDG_*",
 }
-"""Names, and with a star beginnings of names, that change how a program is loaded, found or run:
-what glibc ignores in set-uid programs (its unsecvars.h), what sudo takes away, and what runtimes
-read. Besides these all names that end in `_proxy`, in any case of letters.
+"""Names, and with a star prefixes, that change how a program is loaded, found or run.
+
+They are what glibc ignores in set-uid programs (its unsecvars.h), what sudo removes, and what
+runtimes read. All names that end in `_proxy`, in any case, count too.
 """
 
 _WORDS = [word for words in GUARDED.values() for word in words.split()]
@@ -64,7 +65,7 @@ def _is_impossible(name: str) -> bool:
 class EnvironmentNames:
     """The names that values for jobs of one application may have.
 
-    `declared` are the keys of its definition, `extra` the names an administrator adds for all.
+    `declared` are the keys of its definition, `extra` the names an administrator allows for all.
     """
 
     declared: Collection[str]
@@ -76,7 +77,7 @@ class EnvironmentNames:
         return cls(definition.environment, extra)
 
     def permits(self, name: str, granted: Collection[str] = ()) -> bool:
-        """Whether a job is given a variable; `granted` are names its source may add."""
+        """Whether a job gets a variable; `granted` are names its source may add."""
         if _is_impossible(name):
             return False
         if name in self.declared:

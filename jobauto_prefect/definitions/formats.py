@@ -24,7 +24,7 @@ _UUID = re.compile(r"[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}")
 
 
 def is_uri(text: str) -> bool:
-    """Whether a text is a URI with a scheme; ASCII only, as RFC 3986 has it."""
+    """Whether a text is a URI with a scheme; ASCII only, as RFC 3986 requires."""
     match = _URI.fullmatch(text)
     if match is None:
         return False
@@ -33,7 +33,7 @@ def is_uri(text: str) -> bool:
 
 
 def is_uuid(text: str) -> bool:
-    """Whether a text is a UUID in the canonical form with hyphens; `uuid.UUID` would take more."""
+    """Whether a text is a UUID in the canonical form with hyphens; `uuid.UUID` accepts more."""
     return _UUID.fullmatch(text) is not None
 
 
@@ -44,4 +44,4 @@ def _is_address(literal: str) -> bool:
         ipaddress.IPv6Address(literal)
     except ValueError:
         return False
-    return "%" not in literal  # a zone is no part of a URI
+    return "%" not in literal  # a zone is not part of a URI

@@ -1,4 +1,4 @@
-"""The picture of an application: what of `image` can be shown to people."""
+"""The picture of an application: whether its `image` can be shown."""
 
 import re
 from typing import Any

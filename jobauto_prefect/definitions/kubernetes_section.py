@@ -5,15 +5,15 @@ from dataclasses import dataclass, field
 from typing import Any
 
 Setting = str | int | float | bool
-"""What a value of `helm.set` may be."""
+"""Types of a value in `helm.set`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Helm:
-    """The release an application wants before it runs.
+    """The release an application needs before it runs.
 
-    `timeout_seconds` is Helm's own limit, None: Helm's default (300 s). An empty `namespace`
-    means the one jobs run in.
+    `timeout_seconds` is Helm's own limit, None: Helm's default (300 s). An empty `namespace` means
+    the one that jobs run in.
     """
 
     enabled: bool = False

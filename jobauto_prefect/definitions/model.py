@@ -1,4 +1,4 @@
-"""What a valid application definition says, as values (specification 2.1)."""
+"""A valid application definition, as values (specification 2.1)."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -12,7 +12,7 @@ Localized = str | Mapping[str, str]
 
 
 class VariableType(StrEnum):
-    """What a value of the environment is."""
+    """The type of a variable's value."""
 
     STRING = "string"
     FILE_PATH = "file-path"
@@ -43,7 +43,7 @@ class Severity(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """One choice of a variable: the value the process gets and the text people see."""
+    """One choice of a variable: the value the process gets, and its label."""
 
     value: str
     label: Localized
@@ -51,7 +51,7 @@ class Option:
 
 @dataclass(frozen=True, slots=True)
 class Variable:
-    """One key of `environment`. `default` is the raw `defval`; None also where there is none."""
+    """One key of `environment`. `default` is the raw `defval`; None also if there is none."""
 
     key: str
     type: VariableType = VariableType.STRING
@@ -62,7 +62,7 @@ class Variable:
     required: bool = False
     options: tuple[Option, ...] = ()
     secret: bool = field(init=False)
-    """True for password-typed keys."""
+    """Whether its type is password."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "secret", self.type is VariableType.PASSWORD)
@@ -90,11 +90,10 @@ class ArtifactDeclaration:
 
 @dataclass(frozen=True, slots=True)
 class Definition:
-    """A valid application definition; `document` is what came in.
+    """A valid application definition; `document` is the original.
 
     Maps and tuples are in the order of the document. `triggers` are the events it consumes.
-    `exit_codes` leaves out keys that no
-    process can return (more than ten digits).
+    `exit_codes` leaves out keys that no process can return (more than ten digits).
     """
 
     document: Mapping[str, Any]
@@ -126,15 +125,15 @@ class Definition:
         return {key for key, variable in self.environment.items() if variable.secret}
 
 
-# Browsers ask for the two written forms of Norwegian; the format has one code.
+# Browsers request the two written forms of Norwegian; the format has one code.
 _SAME = {"nb": "no", "nn": "no"}
 
 
 def pick_text(localized: Localized, *languages: str) -> str:
-    """Return the text in the first language it has, such as `cs`, `cs-CZ`, `cs_CZ.UTF-8`.
+    """Return the text in the first available language, such as `cs`, `cs-CZ`, `cs_CZ.UTF-8`.
 
-    Each counts for its base too (`cs-CZ` for `cs`). Where it has none of them: English, then the
-    first text in the document's order. An empty text counts as none.
+    Each also matches its base (`cs` for `cs-CZ`). If none is available: English, then the first
+    text in the document's order. An empty text counts as missing.
     """
     if isinstance(localized, str):
         return localized

@@ -1,4 +1,4 @@
-"""From a valid document to a `Definition`."""
+"""Conversion of a valid document to a `Definition`."""
 
 import functools
 import json
@@ -20,13 +20,13 @@ from jobauto_prefect.definitions.model import (
 from jobauto_prefect.definitions.values import to_text
 
 KEPT = 128
-"""Definitions that are kept parsed."""
+"""Number of parsed definitions in the cache."""
 
-LONGEST_EXIT_CODE = 10  # digits; a longer number is none that a process can return
+LONGEST_EXIT_CODE = 10  # digits; no process can return a longer number
 
 
 def parse(document: Mapping[str, Any]) -> Definition:
-    """Read a document that `validate` found valid; anything else may raise any error."""
+    """Parse a document that `validate` found valid; others may raise any error."""
     events = document.get("events", {})
     return Definition(
         document=document,
@@ -76,7 +76,7 @@ def parse(document: Mapping[str, Any]) -> Definition:
 
 @functools.lru_cache(maxsize=KEPT)
 def parse_text(document: str) -> Definition:
-    """Read the JSON text of a document as `parse` does, the same text only once."""
+    """Parse the JSON text of a document like `parse`; the same text only once."""
     return parse(json.loads(document))
 
 

@@ -1,4 +1,4 @@
-"""The patterns by which definitions find files, matched in a bounded time."""
+"""Patterns by which definitions find files, matched in bounded time."""
 
 import fnmatch
 import re
@@ -8,17 +8,17 @@ from collections.abc import Iterable, Iterator
 import regex  # type: ignore[import-untyped] # unlike re it has a timeout
 
 LONGEST = 1_000
-"""Characters of a regular expression; what is longer is a path and no more."""
+"""Characters of a regular expression; longer ones are taken as plain paths."""
 
 PATTERN_SECONDS = 1.0
-"""What one pattern may take for all paths."""
+"""Time limit of one pattern for all paths."""
 
 ALL_SECONDS = 5.0
-"""What all patterns of a definition may take together."""
+"""Time limit of all patterns of a definition together."""
 
 
 def pattern_of(text: str) -> str:
-    """Return a pattern as a regular expression; `*.json`, which is none, as what it means."""
+    """Return a pattern as a regular expression; globs such as `*.json` are translated."""
     try:
         re.compile(text[: LONGEST + 1])
     except re.error:
@@ -27,9 +27,9 @@ def pattern_of(text: str) -> str:
 
 
 class PatternMatcher:
-    """Matches the patterns of one definition; other threads go on meanwhile.
+    """Matches the patterns of one definition; other threads keep running meanwhile.
 
-    `gave_up`: one took too long, so that what was found may not be all there is.
+    `gave_up`: a pattern took too long, so matches may be missing.
     """
 
     def __init__(self, seconds: float = ALL_SECONDS) -> None:
@@ -37,7 +37,7 @@ class PatternMatcher:
         self.gave_up = False
 
     def matching(self, pattern: str, paths: Iterable[str]) -> Iterator[str]:
-        """Yield the paths that a regular expression matches whole; none where it is none.
+        """Yield the paths that a regular expression matches entirely; none if it is invalid.
 
         Raises:
             TimeoutError: it takes too long.
@@ -53,7 +53,7 @@ class PatternMatcher:
             if left <= 0:
                 self.gave_up = True
                 raise TimeoutError
-            began = time.thread_time()  # a busy machine is no fault of the pattern's
+            began = time.thread_time()  # CPU time: a busy machine is not the pattern's fault
             try:
                 matched = expression.fullmatch(path, timeout=left, concurrent=True)
             except TimeoutError:

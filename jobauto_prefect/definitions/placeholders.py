@@ -17,7 +17,7 @@ INJECTED: frozenset[str] = frozenset(
     {f"JOBAUTO_{name}" for name in _OURS.split()}
     | {f"MULTIFLEXI_{name}" for name in _REFERENCE.split()}
 )
-"""Variables every job is given, whatever its definition says."""
+"""Variables that every job gets, whatever its definition says."""
 
 EVENT_VARIABLES = (
     "EVENT_INVERSION",
@@ -26,7 +26,7 @@ EVENT_VARIABLES = (
     "EVENT_RECORD_ID",
     "EVENT_DOCUMENT_URI",
 )
-"""The variables of a job that an event started, whatever its definition says."""
+"""Variables that a job started by an event gets, whatever its definition says."""
 
 PLACEHOLDER = re.compile(r"\$\{([A-Za-z0-9_]+)\}")
 """`${VAR}`."""
@@ -35,7 +35,7 @@ MACRO = re.compile(r"\$?\{([A-Za-z_0-9]+)\}")
 """What is replaced in a value: `${VAR}` or `{VAR}`."""
 
 LEGACY_PLACEHOLDER = re.compile(r"(?<!\$)\{([A-Z0-9_]*[A-Z_][A-Z0-9_]*)\}")
-"""`{VAR}`, a placeholder only where VAR is a known name; digits alone repeat a pattern."""
+"""`{VAR}`, a placeholder only if VAR is a known name; digits alone repeat a pattern."""
 
 
 def has_value(name: str, declared: Iterable[str]) -> bool:
@@ -44,6 +44,6 @@ def has_value(name: str, declared: Iterable[str]) -> bool:
 
 
 def placeholders(template: str) -> Iterator[str]:
-    """Yield the names of all `${VAR}` of a template, in order, known or not."""
+    """Yield the names of all `${VAR}` in a template, in order, known or not."""
     for match in PLACEHOLDER.finditer(template):
         yield match[1]

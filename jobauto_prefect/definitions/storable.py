@@ -1,7 +1,7 @@
-"""What text and JSON the ledgers and Prefect can hold, and JSON read so that it keeps its numbers.
+"""What text and JSON the ledgers and Prefect can hold, and a JSON parser that keeps numbers exact.
 
-Every way in asks here: `is_storable` and `unstorable` where a fault is refused or reported,
-`storable_text` where text is only shown, such as output and the words of others.
+Every input is checked here: by `is_storable` and `unstorable` to refuse or report faults, by
+`storable_text` for text that is only shown, such as output and foreign messages.
 """
 
 import json
@@ -15,12 +15,12 @@ from jobauto_prefect.definitions.findings import Finding, child, quote
 
 MAX_DEPTH = 64  # containers inside each other
 MAX_VALUES = 100_000  # of a document, containers included
-MOST_DIGITS = 400  # of a whole number that is read as one
+MOST_DIGITS = 400  # of an integer that is parsed as one
 
 DECISIVE = frozenset({"size", "depth"})
-"""Rules after which a document is not looked at any further."""
+"""Rules after which validation of a document stops."""
 
-# Neither PostgreSQL nor a process environment carries NUL; a lone surrogate is no UTF-8.
+# PostgreSQL and process environments can't hold NUL; a lone surrogate is not UTF-8.
 _UNFIT_TEXT = re.compile("[\x00\ud800-\udfff]")
 UNFIT = "has a character that can't be kept (U+0000 or half of a surrogate pair)"
 
@@ -30,7 +30,7 @@ class TooDeep(ValueError):
 
 
 class Numeral(float):
-    """A JSON number with its digits as written; as a value it is the nearest float."""
+    """A JSON number with its original digits; as a value it is the nearest float."""
 
     def __new__(cls, written: str) -> "Numeral":
         number = super().__new__(cls, written)
@@ -44,22 +44,22 @@ class Numeral(float):
 
 
 def is_storable(text: str) -> bool:
-    """Whether a text can be kept as it is."""
+    """Whether a text can be stored unchanged."""
     return _UNFIT_TEXT.search(text) is None
 
 
 def storable_text(text: str) -> str:
-    """Return a text in which U+FFFD stands for each character that can't be kept."""
+    """Return a text with U+FFFD in place of each character that can't be stored."""
     return _UNFIT_TEXT.sub("\ufffd", text)
 
 
 def has_many_values(text: bytes, most: int = MAX_VALUES) -> bool:
-    """Whether a JSON text has more than `most` values, without making any of them.
+    """Whether a JSON text has more than `most` values, without creating any of them.
 
-    One that has may go unnoticed up to twice as many; none that has not is taken for one.
+    It may miss texts with up to twice as many, but never reports one with fewer.
     """
     bare = text.replace(rb"\\", b"").replace(rb"\"", b"")
-    if bare.count(b'"') // 2 > 2 * most:  # each value has a key at most
+    if bare.count(b'"') // 2 > 2 * most:  # each value has at most one key
         return True
     outside = b"".join(bare.split(b'"')[::2])
     return max(outside.count(b",") + 1, outside.count(b"[") + outside.count(b"{")) > most
@@ -69,14 +69,14 @@ TOO_MANY = f"the document has more than {MAX_VALUES} values"
 
 
 def read_exact(text: str | bytes) -> Any:
-    """Return the values of a JSON text; each number keeps its digits: `12.50` stays `12.50`.
+    """Parse a JSON text; each number keeps its digits: `12.50` stays `12.50`.
 
-    A byte order mark is passed over; NaN and Infinity, which are no JSON, are read as these words.
-    What is read may still be `unstorable`.
+    A byte order mark is skipped; NaN and Infinity, which JSON does not have, become these words.
+    The result may still be `unstorable`.
 
     Raises:
         TooDeep: it is nested deeper than can be read.
-        ValueError: it is no JSON, or no UTF-8; the message says which.
+        ValueError: it is not JSON, or not UTF-8; the message says which.
     """
     try:
         if isinstance(text, bytes):
@@ -104,7 +104,7 @@ def _whole(digits: str) -> int | Numeral:
 
 
 def read_integer(digits: str) -> int | float:
-    """Return an integer of any length for `json.loads`; one beyond all JSON numbers is infinite."""
+    """Return an integer of any length for `json.loads`; infinite beyond all JSON numbers."""
     return int(digits) if len(digits) < MOST_DIGITS else float(digits)
 
 
@@ -112,7 +112,7 @@ _PLAIN = json.JSONEncoder(ensure_ascii=False)
 
 
 def write_exact(value: Any, encoder: json.JSONEncoder = _PLAIN) -> str:
-    """Return values as JSON, each number with the digits it was read with.
+    """Return values as JSON, each number with its original digits.
 
     `encoder` writes all but those numbers.
     """
@@ -140,7 +140,7 @@ def _written(value: Any, encoder: json.JSONEncoder) -> str:
 def walk(document: Any) -> Iterator[tuple[str, Any, int]]:
     """Yield pointer, value and depth (1 for the document) of every value, in document order.
 
-    Nothing is visited below `MAX_DEPTH`: what comes from YAML may contain itself.
+    Values below `MAX_DEPTH` are skipped, because a YAML document may contain itself.
     """
     waiting: list[tuple[str, Any, int]] = [("", document, 1)]
     while waiting:
@@ -152,7 +152,7 @@ def walk(document: Any) -> Iterator[tuple[str, Any, int]]:
 
 
 def unstorable(document: Any) -> Iterator[Finding]:
-    """Yield every value that is not JSON or can't be kept, in the document's order."""
+    """Yield every value that is not JSON or can't be stored, in the document's order."""
     for seen, (pointer, value, depth) in enumerate(walk(document)):
         if seen >= MAX_VALUES:
             yield Finding("", "size", TOO_MANY)

@@ -17,9 +17,9 @@ MASK = "********"
 TRUE = frozenset({"true", "yes", "on", "1", "y", "t"})
 
 FALSE = frozenset({"false", "no", "off", "0", "n", "f"})
-"""What a bool may be written as, in lower case."""
+"""Notations of false, in lower case."""
 
-EXACT = 2**53  # up to here JSON readers of every language keep whole numbers exactly
+EXACT = 2**53  # JSON readers of every language keep integers up to here exactly
 
 _NUMBER = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]{1,3})?")
 
@@ -31,8 +31,8 @@ _EMAIL = re.compile(r"[^@\s]@[^@\s]")
 def to_text(value: Any) -> str:
     """Return the environment string of a typed value.
 
-    Booleans are `true` and `false`, whole numbers have no decimal point, None is the empty
-    string, arrays and objects are JSON. A number that was read exactly is as it was written.
+    Booleans are `true` and `false`, integers have no decimal point, None is the empty string,
+    arrays and objects are JSON. A number that was read exactly keeps its digits.
     """
     if isinstance(value, str):
         return value
@@ -45,10 +45,10 @@ def to_text(value: Any) -> str:
 
 
 def coerce(variable: Variable, raw: Any) -> Any:
-    """Return a raw value in the type of its variable.
+    """Convert a raw value to the type of its variable.
 
-    None for null and for an empty text; what can't be read as the type stays as text. A number
-    is coerced only where it stays the same number.
+    Null and empty texts become None; values that can't be read as the type stay text. A number is
+    converted only if its value does not change.
     """
     if raw is None or (isinstance(raw, str) and not raw.strip()):
         return None
@@ -57,12 +57,12 @@ def coerce(variable: Variable, raw: Any) -> Any:
 
 
 def default_value(variable: Variable) -> Any:
-    """Return the coerced default of a variable; None where it has none or an empty one."""
+    """Return the converted default of a variable; None if it has none or an empty one."""
     return coerce(variable, variable.default)
 
 
 def fits(variable: Variable, value: Any) -> bool:
-    """Whether a coerced value is of its variable's type; None always is."""
+    """Whether a converted value has its variable's type; None always has."""
     if value is None or variable.type not in _FITTING:
         return True
     return _FITTING[variable.type](value)
@@ -103,7 +103,7 @@ _READERS: Mapping[VariableType, Callable[[Any], Any]] = {
     VariableType.INTEGER: _integer,
     VariableType.FLOAT: _float,
 }
-"""How to read the types that are no text; None where it can't be read."""
+"""Type -> reader of its values, for types other than text; it returns None on failure."""
 
 _FITTING: Mapping[VariableType, Callable[[Any], bool]] = {
     VariableType.BOOL: lambda value: isinstance(value, bool),
@@ -112,4 +112,4 @@ _FITTING: Mapping[VariableType, Callable[[Any], bool]] = {
     VariableType.EMAIL: lambda value: bool(_EMAIL.search(value)),
     VariableType.URL: is_uri,
 }
-"""What a coerced value of a type looks like; other types take any text."""
+"""Type -> check of a converted value; other types accept any text."""

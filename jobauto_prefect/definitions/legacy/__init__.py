@@ -1,1 +1,1 @@
-"""Documents of older versions, turned into those of this version."""
+"""Conversion of documents of older versions to this version."""

@@ -1,4 +1,4 @@
-"""Credential types as older programs wrote them, as records say them now."""
+"""Conversion of credential types of older programs to current records."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -15,7 +15,7 @@ KEPT = (
     "availability", "source", "labels",
 )  # fmt: skip
 IGNORED = frozenset({"$schema", "schema", "schemaVersion", "id", "type", "kind", "prototype"})
-"""Keys that say nothing a record keeps."""
+"""Keys whose content a record does not store."""
 
 FIELD_NAMES: Mapping[str, str] = {
     "id": "keyword",
@@ -25,7 +25,7 @@ FIELD_NAMES: Mapping[str, str] = {
     "example": "hint",
     "values": "options",
 }
-"""Keys of older fields, and what they are called now; the newer name wins."""
+"""Keys of older fields -> their current names; a current name in the document wins."""
 
 FIELD_MEMBERS = (
     "keyword", "type", "name", "description", "hint", "default_value", "required", "options",
@@ -43,13 +43,13 @@ def is_legacy_type(document: Any) -> bool:
 
 
 def legacy_kind(document: Mapping[str, Any]) -> Older:
-    """Whether an older document is of a type, or of a prototype for types, as its schema says."""
+    """Whether an older document is a type, or a prototype for types, according to its schema."""
     named = document.get("$schema") or document.get("schema")
     return "prototype" if "prototype" in to_text(named).lower() else "type"
 
 
 def upgrade_type(document: Mapping[str, Any]) -> tuple[dict[str, Any], list[Fault]]:
-    """Turn an older document into a record. Returns: it, and warnings about keys not kept."""
+    """Convert an older document to a record. Returns: it, and warnings about dropped keys."""
     record: dict[str, Any] = {"kind": "credential_type"}
     record |= {name: document[name] for name in KEPT if name in document}
     if "code" not in record and document.get("id") is not None:

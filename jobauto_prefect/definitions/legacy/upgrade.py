@@ -1,4 +1,4 @@
-"""The upgrade of older definitions to this version of the schema."""
+"""The upgrade of older definitions to the current schema."""
 
 import copy
 import re
@@ -16,10 +16,10 @@ from jobauto_prefect.definitions.values import FALSE, TRUE, to_text
 from jobauto_prefect.errors import Fault
 
 SAID_TWICE = "said-twice"
-"""The rule of what is left to a person although the document may be valid."""
+"""The rule of findings left to a person even if the document is valid."""
 
 OTHER_CATEGORY = "Other"
-"""The category of what is in no other."""
+"""The fallback category."""
 
 TEXT_LISTS = ("requirements", "tags")
 
@@ -44,8 +44,8 @@ class Change:
 class Upgrade:
     """An upgraded document.
 
-    `undecided` are what only a person can decide: every error that is left, and keys that
-    say one thing twice. The document is valid where none of them is an error.
+    `undecided` are what only a person can decide: all remaining errors, and keys that duplicate
+    others. The document is valid if none of them is an error.
     """
 
     document: Any
@@ -55,7 +55,7 @@ class Upgrade:
 
 @dataclass(slots=True)
 class _Draft:
-    """A document on its way; `document` is a copy that may be changed."""
+    """A document being upgraded; `document` is a copy that may be changed."""
 
     document: dict[str, Any]
     changes: list[Change] = field(default_factory=list)
@@ -65,7 +65,7 @@ class _Draft:
         self.changes.append(Change(pointer, message))
 
     def entries(self, section: str) -> Iterator[tuple[str, str, dict[str, Any]]]:
-        """Yield pointer, key and value of those entries of a section that are objects."""
+        """Yield pointer, key and value of a section's entries that are objects."""
         content = self.document.get(section)
         for key, entry in content.items() if isinstance(content, dict) else ():
             if isinstance(entry, dict):
@@ -73,7 +73,7 @@ class _Draft:
 
 
 def upgrade(document: Any) -> Upgrade:
-    """Upgrade a document of an older schema to this one, without changing `document`."""
+    """Upgrade a document of an older schema to the current one, without changing `document`."""
     if not isinstance(document, Mapping) or any(unstorable(document)):
         return Upgrade(document, (), check(document).faults)
     work = _Draft(copy.deepcopy(dict(document)))
@@ -116,7 +116,7 @@ def _state_schema(work: _Draft) -> None:
 
 
 def _drop_empty_values(work: _Draft) -> None:
-    """Drop nulls, and empty texts that must have a form: older definitions mean nothing by them."""
+    """Drop nulls, and empty texts that need a format: they mean nothing in older definitions."""
     properties = schema()["properties"]
     required = schema()["required"]
     for member in [key for key in work.document if key in properties and key not in required]:
@@ -183,7 +183,7 @@ def _formats(work: _Draft) -> None:
 
 
 def _exit_codes(work: _Draft) -> None:
-    """Upgrade an entry of `exitcodes`: only its description, as text or texts by language."""
+    """Upgrade entries of `exitcodes`: only a description, as text or texts by language."""
     codes = work.document.get("exitCodes")
     if not isinstance(codes, dict):
         return
@@ -258,17 +258,17 @@ TYPE_NAMES: Mapping[str, str] = {
     "uri": "url",
     "link": "url",
 }
-"""Types of older definitions, and what they are called now; `number` depends on the default."""
+"""Types of older definitions -> their current names; `number` depends on the default."""
 
 
 def modernize(variable: Mapping[str, Any]) -> list[tuple[str, Any]]:
-    """Return keys of a variable that were written the older way, with their value of today."""
+    """Return keys of a variable with an outdated value, and their current value."""
     return [
         (member, better)
         for member, read in _MEMBERS.items()
         if member in variable
         and (better := read(variable)) is not None
-        # False == 0, so equal values of another type are to be replaced too.
+        # False == 0, so equal values of another type must be replaced, too.
         and (better != variable[member] or type(better) is not type(variable[member]))
     ]
 
@@ -309,4 +309,4 @@ _MEMBERS: Mapping[str, Callable[[Mapping[str, Any]], Any]] = {
     "required": _required,
     "options": _options,
 }
-"""What each key of a variable ought to be; None where that is not known."""
+"""Member of a variable -> its proper value; None if unknown."""

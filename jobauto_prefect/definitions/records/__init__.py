@@ -1,1 +1,1 @@
-"""What records other than applications may say: policies, retries, notices, values."""
+"""Validation of records other than applications: policies, retries, notices, values."""

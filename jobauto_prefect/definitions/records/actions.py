@@ -1,4 +1,4 @@
-"""What the end of a job can have the service do: the actions of run templates, by name."""
+"""Actions of run templates: what the service does at the end of a job."""
 
 from collections.abc import Mapping
 from enum import StrEnum
@@ -15,19 +15,19 @@ class Action(StrEnum):
     CHAIN = "ChainRuntemplate"  #: another run template starts
     LAUNCH = "LaunchJob"  #: an application starts, with its only run template in the company
     RESCHEDULE = "Reschedule"  #: the same run template starts again, later
-    STOP = "Stop"  #: the run template follows its schedule no more
-    WEBHOOK = "WebHook"  #: an address gets a request
+    STOP = "Stop"  #: the run template stops following its schedule
+    WEBHOOK = "WebHook"  #: a URL gets a request
 
 
 STARTED: Mapping[str, Reference] = {
     Action.CHAIN: Reference("runtemplate_id", "runtemplate"),
     Action.LAUNCH: Reference("app_id", "app"),
 }
-"""The field of an action's settings that says what it starts."""
+"""The field of an action's settings that names what it starts."""
 
 
 class ActionMode(StrEnum):
-    """Which end of a job an action is for; they are the fields of a run template."""
+    """The kind of end that an action is for; its values are fields of a run template."""
 
     SUCCESS = "success"  #: success, info and warning
     FAIL = "fail"  #: error and critical

@@ -1,4 +1,4 @@
-"""The fields of a credential type, and what they demand of credentials' values.
+"""The fields of a credential type, and their requirements for credentials' values.
 
 A field is an entry of `fields` in a credential type's document: `keyword`, `type`, `required`,
 `default_value`, `options` and texts for people.
@@ -14,14 +14,14 @@ from jobauto_prefect.definitions.values import coerce, fits, to_text
 from jobauto_prefect.errors import Fault
 
 SECRET_TYPES = frozenset({"password", "secret"})
-"""Types whose values are kept encrypted."""
+"""Types whose values are stored encrypted."""
 
 Field = Mapping[str, Any]
 Fields = Sequence[Field]
 
 
 def is_secret(field: Field) -> bool:
-    """Whether the values of a field are kept encrypted."""
+    """Whether the values of a field are stored encrypted."""
     return field.get("type") in SECRET_TYPES
 
 
@@ -36,10 +36,10 @@ ADDRESS_WORDS = frozenset(
         "URL",
     }
 )  # fmt: skip
-"""Words of keywords that say where the secrets of a credential are sent, and how safely."""
+"""Words in keywords that say where the secrets of a credential are sent, and how safely."""
 
 ADDRESS_ENDS = ("HOST", "URL", "URI", "SERVER", "ENDPOINT", "DSN")
-"""What such words end in that are written as one, as in DBHOST."""
+"""Endings of such words within compounds, as in DBHOST."""
 
 
 def is_address(field: Field) -> bool:
@@ -57,7 +57,7 @@ def addresses(fields: Fields, given: Mapping[str, str]) -> dict[str, str]:
 
 
 def field_defaults(fields: Fields) -> dict[str, str]:
-    """Return keyword -> the text that is used where a credential says nothing."""
+    """Return keyword -> default for fields to which a credential gives no value."""
     return {
         field["keyword"]: to_text(field["default_value"])
         for field in fields
@@ -66,13 +66,13 @@ def field_defaults(fields: Fields) -> dict[str, str]:
 
 
 def provided_variables(fields: Fields, given: Collection[str]) -> frozenset[str]:
-    """Return the variables a credential gives to jobs; `given` are the keywords it has."""
+    """Return the variables a credential gives to jobs; `given` are its keywords with values."""
     keywords = {field["keyword"] for field in fields}
     return frozenset(keywords & {*given, *field_defaults(fields)})
 
 
 def value_faults(fields: Fields, given: Mapping[str, Any]) -> Iterator[Fault]:
-    """Yield what is wrong with the values given for fields; None removes one, always rightly."""
+    """Yield faults of the values given for fields; None removes a value and is always valid."""
     by_keyword = {field["keyword"]: field for field in fields}
     keywords = ", ".join(by_keyword) or "none"
     for name, value in given.items():
@@ -85,7 +85,7 @@ def value_faults(fields: Fields, given: Mapping[str, Any]) -> Iterator[Fault]:
 
 
 def _faults_of(field: Field, at: str, text: str) -> Iterator[Fault]:
-    """Yield a field's errors, which never repeat the value: it may be secret."""
+    """Yield a field's errors, which never quote the value: it may be secret."""
     name, choices = field["keyword"], _choices(field.get("options"))
     type_ = "password" if is_secret(field) else field.get("type", "string")
     variable = Variable(key=name, type=VariableType(type_))
@@ -104,7 +104,7 @@ def _faults_of(field: Field, at: str, text: str) -> Iterator[Fault]:
 
 
 def _choices(options: Any) -> list[str]:
-    """Return the values to choose from; an object maps them to what people read."""
+    """Return the values to choose from; an object maps them to labels."""
     return [to_text(option) for option in options] if isinstance(options, list | Mapping) else []
 
 

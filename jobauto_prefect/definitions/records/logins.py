@@ -1,4 +1,4 @@
-"""Which logins new users may have: nobody reads one of them as somebody else."""
+"""Which logins new users may have: none that looks like somebody else's."""
 
 import re
 import unicodedata
@@ -7,17 +7,17 @@ from collections.abc import Iterator
 import regex  # type: ignore[import-untyped] # unlike re it knows scripts
 
 ACTORS = frozenset({"service", "unknown", "worker", "prefect"})
-"""Whom the audit trail names where no user did something; a worker's token signs in as one."""
+"""Actors in the audit trail that are not users; a worker's token signs in as one."""
 
 SCRIPTS = (
     "Arabic", "Armenian", "Bengali", "Cyrillic", "Devanagari", "Ethiopic", "Georgian", "Greek",
     "Gujarati", "Gurmukhi", "Hebrew", "Kannada", "Khmer", "Lao", "Latin", "Malayalam", "Myanmar",
     "Oriya", "Sinhala", "Tamil", "Telugu", "Thaana", "Thai", "Tibetan",
 )  # fmt: skip
-"""Those in use today that are written alone (Unicode Standard Annex 31, table 5)."""
+"""Scripts in use today that are used alone (Unicode Standard Annex 31, table 5)."""
 
 WRITTEN_TOGETHER = ("Han Hiragana Katakana", "Han Bopomofo", "Han Hangul")
-"""Scripts of one language (Unicode Technical Standard 39, 5.2)."""
+"""Scripts that one language combines (Unicode Technical Standard 39, 5.2)."""
 
 _PLAIN = r"!-9;-@\[-`{-~"  # printable ASCII without letters and the colon
 _CHARACTERS = regex.compile(
@@ -35,7 +35,7 @@ _OF_ONE_SCRIPT = regex.compile(
 
 
 def login_faults(login: str) -> Iterator[str]:
-    """Yield why a new user may not have this login; those there are keep theirs."""
+    """Yield why a new user may not have this login; existing users keep theirs."""
     if unicodedata.normalize("NFKC", login) != login:
         yield "write each letter as one plain character (Unicode's form NFKC)"
     elif not _CHARACTERS.fullmatch(login):
@@ -47,9 +47,9 @@ def login_faults(login: str) -> Iterator[str]:
 
 
 def _letter(character: str) -> str:
-    """Return the letter of a to z that this one is a form of, with an accent or without a dot.
+    """Return the letter a to z of which this one is a form, with an accent or without a dot.
 
-    Any other character is returned as it is.
+    Other characters are returned unchanged.
     """
     named = re.search(r"^LATIN .*\b([A-Z])\b", unicodedata.name(character, ""))
     return named[1].lower() if named else character

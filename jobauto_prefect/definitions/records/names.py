@@ -1,4 +1,4 @@
-"""What names and slugs of records may be, whichever way they come."""
+"""Rules for names and slugs of records."""
 
 import re
 import unicodedata
@@ -9,16 +9,16 @@ from typing import Any
 from jobauto_prefect.errors import Fault
 
 BLANK_END = "begins or ends with a blank; leave it out"
-"""Why such a name is refused: nobody sees the blank, and addresses lose it."""
+"""Why such a name is refused: the blank is invisible, and URLs lose it."""
 
 
 def has_blank_end(name: str) -> bool:
-    """Whether a name begins or ends with white space, as Unicode has it."""
+    """Whether a name begins or ends with Unicode white space."""
     return name != name.strip()
 
 
 def name_faults(document: Any) -> Iterator[Fault]:
-    """Yield what is wrong with the name of a document, which may be in several languages."""
+    """Yield the faults of a document's name, which may be in several languages."""
     name = document.get("name") if isinstance(document, Mapping) else None
     texts = name.items() if isinstance(name, Mapping) else [("", name)]
     for language, text in texts:
@@ -38,19 +38,19 @@ _WIDTH = CODE - _KEPT
 
 
 def slug_of(name: str) -> str:
-    """Return the name in small ASCII letters with `-`; empty where nothing is left of it."""
+    """Return the name in lower-case ASCII letters with `-`; empty if nothing is left."""
     plain = unicodedata.normalize("NFKD", name).encode("ascii", "ignore").decode().lower()
     return re.sub("[^a-z0-9]+", "-", plain)[:LONGEST].strip("-")
 
 
 def append_number(slug: str, number: int) -> str:
-    """Return the slug with a number behind it, within its length: `acme-2`."""
+    """Return the slug with a number appended, within its length: `acme-2`."""
     ending = f"-{number}"
     return slug[: LONGEST - len(ending)].rstrip("-") + ending
 
 
 def code_of(slug: str, company_id: int) -> str:
-    """Return the code of a company: its slug where that is short, else its beginning and the id."""
+    """Return the code of a company: its slug if short, else its beginning and the id."""
     if len(slug) <= CODE:
         return slug
     number = _base_36(company_id).rjust(_WIDTH, "0")
@@ -58,7 +58,7 @@ def code_of(slug: str, company_id: int) -> str:
 
 
 def parse_company_ids(code: str) -> list[int]:
-    """Return the ids of companies that may have this code, by its end."""
+    """Return the ids of companies that may have this code, judging by its end."""
     if len(code) != CODE or not code.isascii():
         return []
     endings = (code[-width:] for width in range(_WIDTH, CODE))

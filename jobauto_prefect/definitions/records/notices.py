@@ -9,13 +9,13 @@ from typing import Any
 
 
 class Occasion(StrEnum):
-    """What notices are about."""
+    """The occasion of a notice."""
 
     FAILURE = "failure"  #: a job failed, and no attempt follows
-    RECOVERY = "recovery"  #: the first good end after something that was told
+    RECOVERY = "recovery"  #: the first success after something was notified
     MISSED = "missed"  #: a window passed without an attempt
     SLOW = "slow"  #: a job runs longer than usual
-    LATE = "late"  #: a window is not done by its deadline, or when `finished_by` says
+    LATE = "late"  #: a window is not done by its deadline, or by `finished_by`
 
 
 class Channel(StrEnum):
@@ -31,7 +31,7 @@ TROUBLES = (Occasion.FAILURE, Occasion.MISSED, Occasion.LATE)
 
 @dataclass(frozen=True, slots=True)
 class Recipient:
-    """A recipient: a mail address, or the name of a Slack address and the address sealed."""
+    """A recipient: a mail address, or the name of a Slack address and the encrypted address."""
 
     channel: Channel
     target: str
@@ -44,7 +44,7 @@ Channels = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Notices:
-    """What a record says: `channels` by their names, `secrets` their sealed addresses."""
+    """The notices of a record: `channels` by name, `secrets` their encrypted addresses."""
 
     channels: Channels
     secrets: Mapping[str, str]
@@ -72,16 +72,16 @@ def is_wanted(occasion: Occasion, of_template: Channels, of_company: Channels) -
 
 
 LEAST_JOBS = 5
-"""Successful jobs needed to say how long is usual."""
+"""Successful jobs needed to determine the usual duration."""
 
 LEAST_EXCESS = timedelta(minutes=1)
 EXCESS = 2.0
 USUAL = 0.9
-"""Nine in ten jobs are as short as what is usual, or shorter."""
+"""Share of jobs that take the usual duration or less."""
 
 
 def slow_after(durations: Sequence[timedelta]) -> timedelta | None:
-    """Return after how long a job is slow, by successful ones; None if there are too few."""
+    """Return the duration after which a job is slow, by successful ones; None if too few."""
     if len(durations) < LEAST_JOBS:
         return None
     usual = sorted(durations)[ceil(USUAL * len(durations)) - 1]

@@ -1,11 +1,11 @@
-"""What a run template may say about windows that its jobs miss, lost contact, and retries."""
+"""Policies of a run template for missed windows, lost contact, and retries."""
 
 from datetime import datetime, timedelta
 from enum import StrEnum
 
 
 class Overlap(StrEnum):
-    """What happens when a window opens while an attempt of an earlier one still runs."""
+    """What happens if a window opens while an attempt of an earlier one is still running."""
 
     WAIT = "wait"  #: its job starts when that one has ended
     SKIP = "skip"  #: its task is missed
@@ -13,7 +13,7 @@ class Overlap(StrEnum):
 
 
 class Misfire(StrEnum):
-    """What happens with the windows that passed during an outage."""
+    """What happens to the windows that passed during an outage."""
 
     LATEST = "latest"  #: the newest one runs, the older ones are missed
     ALL = "all"  #: each one runs, in their order, one at a time
@@ -21,27 +21,27 @@ class Misfire(StrEnum):
 
 
 class ContactLost(StrEnum):
-    """What happens with a job whose worker can't reach the service for one lease."""
+    """What happens to a job whose worker can't reach the service for one lease."""
 
-    FINISH = "finish"  #: it goes on; another attempt waits for the worker's word, or its timeout
+    FINISH = "finish"  #: it continues; the next attempt waits for its confirmed end, or its timeout
     STOP = "stop"  #: the worker ends it
 
 
 class OnClosed(StrEnum):
-    """What happens with the windows whose jobs would start in closed time."""
+    """What happens to the windows whose jobs would start in closed time."""
 
-    EXCUSE = "excuse"  #: they are missed, excused by what closes it
-    MOVE = "move"  #: the newest one runs when it ends, with `Misfire.ALL` each; the others excuse
+    EXCUSE = "excuse"  #: they are missed, with the closure as excuse
+    MOVE = "move"  #: the newest one runs after it, with `Misfire.ALL` all do; others are excused
 
 
 ATTEMPTS = 3
-"""Attempts of a retryable job where the template sets no number."""
+"""Attempts of a retryable job if the template sets no number."""
 
 LONGEST = 366 * 24 * 3600  # seconds
-"""No wait is longer, however often it is doubled."""
+"""Upper limit of every wait, however often it is doubled."""
 
 DOUBLINGS = LONGEST.bit_length()
-"""After so many a wait of a second is longer than that."""
+"""After this many doublings a wait of one second exceeds the limit."""
 
 
 class Backoff(StrEnum):
@@ -54,7 +54,7 @@ class Backoff(StrEnum):
 
 
 def attempts_of(max_attempts: int | None) -> int:
-    """Return how many attempts there are in all, the first included; for None the usual number."""
+    """Return the number of attempts including the first; for None the default."""
     return ATTEMPTS if max_attempts is None else max_attempts
 
 
@@ -76,7 +76,7 @@ def retry_at(
 ) -> datetime | None:
     """Return when the attempt after `made` attempts starts; None: not before `until`.
 
-    `until` is None where nothing but the number of attempts limits them.
+    `until` is None if only the number of attempts is limited.
     """
     begin = ended + retry_wait(backoff, min_gap, made)
     return begin if until is None or begin < until else None

@@ -1,20 +1,20 @@
-"""How long jobs and what they leave is kept, by settings, company and run template."""
+"""How long jobs and their output are kept, by settings, company and run template."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 NO_BOUND = 0
-"""As a number of days or jobs: for ever, all of them."""
+"""As a number of days or jobs: unlimited."""
 
 LONGEST_DAYS = 36500
 
 
 @dataclass(frozen=True, slots=True)
 class Retention:
-    """What is kept, in days since its end; `jobs_count` the newest ended jobs of a run template.
+    """Retention in days after the end; `jobs_count` the newest ended jobs of a run template.
 
-    0 stands for no bound. `output_days` is of lines of output and of artifacts, `runs_days` of
-    flow runs in Prefect with their logs; both go with their job at the latest. `events_days` is of
+    0 means no limit. `output_days` is for lines of output and artifacts, `runs_days` for flow runs
+    in Prefect with their logs; both are deleted with their job at the latest. `events_days` is for
     events with their deliveries and actions.
     """
 
@@ -31,7 +31,7 @@ BOUNDS = tuple(Retention.__slots__)
 
 
 def override_bounds(retention: Retention, *given: Mapping[str, int]) -> Retention:
-    """Return the bounds where the later of the `given` ones win; what they leave out stays."""
+    """Return the limits, overridden by the `given` ones in order; missing ones stay."""
     bounds = {name: getattr(retention, name) for name in BOUNDS}
     for bounds_given in given:
         bounds |= bounds_given

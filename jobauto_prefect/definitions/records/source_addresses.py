@@ -1,13 +1,13 @@
-"""The fields of an event source that say where its password is sent."""
+"""The fields of an event source that determine where its password is sent."""
 
 from collections.abc import Mapping
 from typing import Any
 
 ADDRESS_FIELDS = ("db_connection", "db_host", "db_port", "db_database", "db_username")
-"""Fields of an event source that say where its password is sent."""
+"""Fields of an event source that determine where its password is sent."""
 
 USUAL_PORTS: Mapping[str, str] = {"mysql": "3306", "pgsql": "5432"}
-"""By the kind of database; files have none."""
+"""By type of database; SQLite files have none."""
 
 
 def changed_address_fields(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[str]:

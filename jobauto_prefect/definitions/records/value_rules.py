@@ -1,4 +1,4 @@
-"""The rules for names and types of values of companies, run templates and jobs."""
+"""Rules for names and types of values of companies, run templates and jobs."""
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -13,24 +13,24 @@ from jobauto_prefect.definitions.values import coerce, to_text
 from jobauto_prefect.errors import Fault
 
 LARGEST_VALUE = 100_000
-"""Bytes; no process can be given a variable of 128 KiB."""
+"""Bytes; no process can have a variable of 128 KiB."""
 
 NUMBERS = (VariableType.INTEGER, VariableType.FLOAT)
 
 
 @dataclass(frozen=True, slots=True)
 class ValueRules:
-    """What the values of one record may be called, and of what types they must be.
+    """Allowed names and types of the values of one record.
 
-    `definition` is None where they are for no one application. `extra` are the names that an
-    administrator adds to those of the definition.
+    `definition` is None for values of more than one application. `extra` are the names that an
+    administrator allows besides those of the definition.
     """
 
     definition: Definition | None = None
     extra: Collection[str] = ()
 
     def faults(self, names: Iterable[str], given: Mapping[str, Any]) -> Iterator[Fault]:
-        """Yield what is wrong with these names, and with the values given."""
+        """Yield the faults of these names, and of the given values."""
         yield from self.name_faults(names)
         declared = self.definition.environment if self.definition else {}
         for name, value in given.items():
@@ -49,14 +49,14 @@ class ValueRules:
                 yield Fault(child("/env", name), "enum", f"{name} must be one of {offered}")
 
     def name_faults(self, names: Iterable[str], member: str = "/env") -> Iterator[Fault]:
-        """Yield what is wrong with names; `member` is the pointer of the object they are in."""
+        """Yield the faults of names; `member` is the pointer of the object they are in."""
         if self.definition is None:
             return unsafe_faults(names, member)
         return EnvironmentNames.of(self.definition, self.extra).faults(names, member)
 
 
 def _is_offered(variable: Variable, text: str) -> bool:
-    """Whether a value is among the options of a set; one that has others' values put in may be."""
+    """Whether a value is among the options of a set; one that uses other values may be."""
     if variable.type is not VariableType.SET or not variable.options or not text:
         return True
     offered = {option.value for option in variable.options} | {to_text(variable.default)}

@@ -1,1 +1,1 @@
-"""Judge documents: limits, schema, lint, and the place of every error."""
+"""Validation of documents: limits, schema, lint, and the place of every error."""

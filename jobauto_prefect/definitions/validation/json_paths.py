@@ -1,6 +1,6 @@
-"""JSONPath as RFC 9535 has it, for paths that can be followed in a bounded time.
+"""JSONPath according to RFC 9535, limited to paths that can be evaluated in bounded time.
 
-The library is imported at the first path: most processes read none.
+The library is imported with the first path, because most processes need none.
 """
 
 import functools
@@ -13,17 +13,17 @@ LONGEST = 500
 """Characters of a path."""
 
 MOST: Mapping[str, int] = {"..": 2, ",": 5, "$": 2}
-"""How often a path may have what multiplies the work: each looks at everything once more."""
+"""Limits of parts that multiply the work: each visits everything once more."""
 
 PATTERN_SECONDS = 0.1
-"""What a regular expression of a filter may take for one text."""
+"""Time limit of a filter's regular expression for one text."""
 
 KEPT = 512
 
 
 @functools.cache
 def _environment() -> Any:
-    """Return the library, with regular expressions that take too long matching nothing."""
+    """Return the library, with regular expressions that match nothing if they take too long."""
     from jsonpath import JSONPathEnvironment
     from jsonpath.function_extensions import Match, Search
 
@@ -55,9 +55,9 @@ def _environment() -> Any:
 
 @dataclass(frozen=True, slots=True)
 class JsonPath:
-    """A path that was understood. `single`: by its form it finds one value at most.
+    """A parsed path. `single`: its form allows at most one value.
 
-    `first` is the key of the root that it leads through; None where it may be any.
+    `first` is the first key below the root; None if it may be any.
     """
 
     single: bool
@@ -67,7 +67,7 @@ class JsonPath:
     def chooses_none(self, document: Any) -> bool:
         """Whether nothing is found because there is nothing to choose from.
 
-        That is an empty list, or one without elements such as a filter wants; no missing member.
+        That is an empty list, or one without elements that match a filter; not a missing member.
         """
         from jsonpath.selectors import IndexSelector, NameSelector
 
@@ -82,7 +82,7 @@ class JsonPath:
         return False
 
     def find(self, document: Any) -> list[Any]:
-        """Return all values found, in the order of the document; none in what has no parts."""
+        """Return all values found, in the order of the document; none in scalars."""
         if not self._compiled.segments:
             return [document]
         if not isinstance(document, Mapping | list):
@@ -91,28 +91,28 @@ class JsonPath:
 
         try:
             return list(self._compiled.findall(document))
-        except (JSONPathError, RecursionError):  # nested deeper than it goes
+        except (JSONPathError, RecursionError):  # nested deeper than the library can go
             return []
 
 
 def most_steps(text: str, values: int) -> float:
-    """Return how many steps a path may take in a document of so many values, roughly.
+    """Return roughly how many steps a path may take in a document of this many values.
 
-    Each selector passes all values at most once; whatever looks at everything once more, and a
-    regular expression, multiplies that.
+    Each selector visits all values at most once; parts that visit everything once more, and regular
+    expressions, multiply that.
     """
     if "match(" in text or "search(" in text:
         return math.inf
-    again = sum(text.count(part) for part in MOST) - 1  # it begins with a $
+    again = sum(text.count(part) for part in MOST) - 1  # without the leading $
     return float((text.count("[") + text.count(".") + 1) * values ** (1 + again))
 
 
 @functools.lru_cache(maxsize=KEPT)
 def read_json_path(text: str) -> JsonPath:
-    """Return a JSONPath, understood.
+    """Parse a JSONPath.
 
     Raises:
-        ValueError: it is none, or could take too long; the message says why.
+        ValueError: it is invalid, or could take too long; the message says why.
     """
     if len(text) > LONGEST:
         raise ValueError(f"must have at most {LONGEST} characters")
@@ -144,7 +144,7 @@ def _is_single(segment: Any) -> bool:
 
 
 def _is_one(part: slice) -> bool:
-    """Whether a slice has one element at most: `[-1:]`, `[0:1]`."""
+    """Whether a slice has at most one element: `[-1:]`, `[0:1]`."""
     if part.start is None:
         return part.stop in (0, 1) and part.step in (None, 1)
     if part.step not in (None, 1):

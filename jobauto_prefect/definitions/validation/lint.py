@@ -1,6 +1,6 @@
 """Lint: valid but suspicious parts of a definition, and errors the schema can't express.
 
-Faulty documents are looked at too, so nothing here relies on the shape of a document.
+Invalid documents are checked, too, so nothing here relies on the shape of a document.
 """
 
 import re
@@ -65,7 +65,7 @@ def _unknown_keys(
 
 
 def json_path_faults(document: Any) -> Iterator[Finding]:
-    """Yield JSONPaths of produced fields that can't be read, so that no value could be produced."""
+    """Yield invalid JSONPaths of produced fields, by which no value could be produced."""
     if not isinstance(document, Mapping):
         return
     for pointer, _, entry in _entries("/produces", document.get("produces")):
@@ -97,7 +97,7 @@ def _defaults(document: Mapping[str, Any]) -> Iterator[Finding]:
     for pointer, key, entry in _entries("/environment", document.get("environment")):
         place = f"{pointer}/defval"
         variable = _variable(key, entry)
-        # A default with a placeholder is complete only once the other keys' values are in.
+        # A default with a placeholder is complete only after the other values are filled in.
         if variable is None or (
             isinstance(variable.default, str)
             and any(
@@ -114,7 +114,7 @@ def _defaults(document: Mapping[str, Any]) -> Iterator[Finding]:
 
 
 def _variable(key: str, entry: Mapping[str, Any]) -> Variable | None:
-    """Return what `_defaults` needs of an entry; None where its type is not one of the format."""
+    """Return a variable for `_defaults`; None if its type is unknown."""
     kind = entry.get("type", "string")
     if not isinstance(kind, str) or kind not in set(VariableType):
         return None
@@ -128,7 +128,7 @@ def _variable(key: str, entry: Mapping[str, Any]) -> Variable | None:
 
 
 def _is_offered(variable: Variable, value: Any) -> bool:
-    """Whether a value is among the options, written either way (`1` and `true` are one bool)."""
+    """Whether a value is among the options in either notation (`1` and `true` are one bool)."""
     return value in [coerce(variable, option.value) for option in variable.options] or (
         to_text(variable.default) in [option.value for option in variable.options]
     )
@@ -197,4 +197,4 @@ CHECKS: tuple[Callable[[Mapping[str, Any]], Iterator[Finding]], ...] = (
     _placeholders,
     _schema_version,
 )
-"""Each looks for one kind of oddity."""
+"""Each checks for one kind of oddity."""

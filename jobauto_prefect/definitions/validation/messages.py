@@ -1,6 +1,6 @@
 """The messages for broken rules of the schema.
 
-The messages are our own: those of jsonschema repeat the value, which may be long or a secret.
+They replace those of jsonschema, which quote the value: it may be long or a secret.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -36,7 +36,7 @@ KINDS: Mapping[type, str] = {
 
 @dataclass(frozen=True, slots=True)
 class BrokenRule:
-    """One rule and the value that breaks it; `wanted` is what the rule says in the schema."""
+    """One rule and the value that breaks it; `wanted` is the rule's value in the schema."""
 
     rule: str
     wanted: Any
@@ -71,10 +71,10 @@ LEGACY_NAMES: Mapping[str, str] = {
     "cmdparams": "cmdparamsTemplate",
     "topics": "tags",
 }
-"""Keys of older definitions, and what they are called now."""
+"""Keys of older definitions -> their current names."""
 
 FORMER_NAMES: Mapping[str, str] = {"listens": "consumes"}
-"""Keys of older formats whose content may need a person's hand -> what they are called now."""
+"""Keys of older formats whose content may need manual changes -> their current names."""
 
 
 def _unknown_member(name: str, schema: Mapping[str, Any]) -> str:
@@ -136,4 +136,4 @@ SENTENCES: Mapping[str, Callable[[BrokenRule], str]] = {
     "minLength": lambda broken: f"must have at least {pluralize(broken.wanted, 'character')}",
     "maxLength": lambda broken: f"must have at most {pluralize(broken.wanted, 'character')}",
 }
-"""The sentence of each rule that `findings` does not handle itself."""
+"""The message of each rule that `explain_error` does not handle itself."""

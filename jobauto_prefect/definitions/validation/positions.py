@@ -1,4 +1,4 @@
-"""Where in a JSON text each value and key stands."""
+"""Positions of values and keys in a JSON text."""
 
 import json
 import re
@@ -17,7 +17,7 @@ _NEWLINE = re.compile("\n")
 
 @dataclass(slots=True)
 class _Container:
-    """An object or array that is being read; `keys` are those so far."""
+    """An object or array being read; `keys` are those so far."""
 
     pointer: str
     is_object: bool
@@ -32,7 +32,7 @@ class _Container:
 
 @dataclass
 class Positions:
-    """Offsets of a valid JSON text, by JSON pointer; of a repeated key the last one counts."""
+    """Offsets in a valid JSON text, by JSON pointer; the last one of a repeated key."""
 
     text: str
     values: dict[str, int] = field(default_factory=dict)
@@ -40,7 +40,7 @@ class Positions:
     repeated: list[Finding] = field(default_factory=list)
 
     def offset(self, pointer: str, member: str | None = None) -> int:
-        """Return where the value at `pointer`, or the key `member` of that object, begins."""
+        """Return the offset of the value at `pointer`, or of the key `member` of that object."""
         if member is None:
             return self.values.get(pointer, 0)
         return self.keys.get(child(pointer, member), self.values.get(pointer, 0))
@@ -56,7 +56,7 @@ class Positions:
 
 
 def locate(text: str) -> Positions:
-    """Read a text that `json.loads` accepts."""
+    """Parse a text that `json.loads` accepts."""
     positions = Positions(text)
     open_containers: list[_Container] = []
     for match in _PIECE.finditer(text):
@@ -72,7 +72,7 @@ def locate(text: str) -> Positions:
 
 
 def _enter(positions: Positions, stack: list[_Container], piece: str, offset: int) -> None:
-    """Take a key, a plain value, or the beginning of a container."""
+    """Process a key, a plain value, or the beginning of a container."""
     top = stack[-1] if stack else None
     if top is not None and top.is_object and top.key is None:
         key: str = json.loads(piece)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from jsonschema.protocols import Validator
 
 RECORD_KINDS = tuple(item for item in FILE_KINDS if item != "app")
-"""What the key `kind` of such a file may say."""
+"""Values of the key `kind` in such a file."""
 
 
 @cache
@@ -40,11 +40,11 @@ def record_validator(kind: str) -> "Validator":
 
 
 def check_record(kind: str, document: Any) -> tuple[Fault, ...]:
-    """Return all that is wrong with a record of one of `RECORD_KINDS`, as its file says it."""
+    """Return all faults of a record of one of `RECORD_KINDS`, as written in its file."""
     findings = list(unstorable(document))
     if not findings:
         broken = record_validator(kind).iter_errors(document)
         findings = [finding for error in broken for finding in explain_error(error)]
     faults = (Fault(each.pointer, each.rule, each.message) for each in findings)
-    # Several missing keys are one error each, which names all of them.
+    # jsonschema reports each missing key, and each report lists them all.
     return tuple(dict.fromkeys((*faults, *name_faults(document))))

@@ -28,9 +28,9 @@ MAX_FAULTS = 1000  # listed for one document
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What was found in a document.
+    """Result of a validation.
 
-    `warnings` are legal but surely wrong. `document` is None where the text could not be read.
+    `warnings` are valid but certainly wrong. `document` is None if the text could not be parsed.
     Errors found in a text have line and column, and are in the order of the text.
     """
 
@@ -40,7 +40,7 @@ class Report:
 
     @property
     def valid(self) -> bool:
-        """True where there is no error, whatever the warnings."""
+        """Whether there is no error, whatever the warnings."""
         return not self.faults
 
     def definition(self) -> Definition:
@@ -50,7 +50,7 @@ class Report:
         return parse(self.document)
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the report as JSON has it: `valid`, `faults` and `warnings`."""
+        """Return the report as JSON: `valid`, `faults` and `warnings`."""
         return {
             "valid": self.valid,
             "faults": [fault.as_dict() for fault in self.faults],

@@ -1,4 +1,4 @@
-"""The JSON Schema of application definitions, and the validator made of it."""
+"""The JSON Schema of application definitions, and its validator."""
 
 import json
 import re
@@ -16,19 +16,19 @@ FILE = "application.schema.json"
 
 @cache
 def schema() -> dict[str, Any]:
-    """Return the schema; do not change what is returned."""
+    """Return the schema; do not change it."""
     text = (resources.files("jobauto_prefect.definitions") / "schemas" / FILE).read_text("utf-8")
     content: dict[str, Any] = json.loads(text)
     return content
 
 
 SCHEMA_VERSION: str = schema()["version"]
-"""What the schema says of itself."""
+"""The version in the schema."""
 
 
 @cache
 def validator() -> "Validator":
-    """Return the compiled schema; made at the first use, for importing jsonschema takes 0.1 s."""
+    """Return the compiled schema, made at first use: importing jsonschema takes 0.1 s."""
     from jsonschema import Draft7Validator, FormatChecker
 
     formats = FormatChecker(formats=())
@@ -38,7 +38,7 @@ def validator() -> "Validator":
 
 
 def version_numbers(version: str) -> tuple[int, ...] | None:
-    """Return `3.4.0` as numbers that compare, without trailing zeros; None for other texts."""
+    """Return `3.4.0` as comparable numbers, without trailing zeros; None for other texts."""
     if not re.fullmatch(r"[0-9]{1,9}(?:\.[0-9]{1,9}){0,9}", version):
         return None
     numbers = [int(part) for part in version.split(".")]
