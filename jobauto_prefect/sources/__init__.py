@@ -1,4 +1,4 @@
-"""Event sources: adapter databases whose changes are events; and who is told of events."""
+"""Event sources (adapter databases whose changes are events), and notifications of events."""
 
 from jobauto_prefect.sources.poller import Poller, floor_of
 from jobauto_prefect.sources.probe import Reachability, probe

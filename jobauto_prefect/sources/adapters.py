@@ -1,7 +1,7 @@
-"""An adapter database, opened: its changes in order, and taking them out of it.
+"""Reading changes from an adapter database in order, and removing them from it.
 
-The schema is the adapters' own: a table `changes_cache`, of which `inversion` (the key, ascending),
-`recordid`, `evidence` and `operation` have to be there.
+The schema belongs to the adapters: a table `changes_cache` with at least `inversion` (the key,
+ascending), `recordid`, `evidence` and `operation`.
 """
 
 import contextlib
@@ -62,22 +62,22 @@ from jobauto_prefect.sources.targets import Target, TargetRules, address_of, fil
 TABLE = "changes_cache"
 REQUIRED = ("inversion", "recordid", "evidence", "operation")
 NO_FILE = f"there is no SQLite database with a readable table {TABLE} at that path"
-"""Whether there is a file, and of what kind, is nothing to ask a source for."""
+"""The same message whether the file is missing or of another kind: sources must not reveal that."""
 
 LARGEST_CHANGE = 1024 * 1024
-"""Bytes of a row; of a larger one nothing but its number is read."""
+"""Bytes of a row; of a larger one only its number is read."""
 
 PAGE_BYTES = 4 * 1024 * 1024
-"""Of the rows that are read at once."""
+"""Bytes of the rows that are read at once."""
 
-SHOWN = 200  # characters of a database's own words
+SHOWN = 200  # characters of a database's own message
 FAULTS_SHOWN = 3  # of one change
 BLANK = "********"
 
 
 @dataclass(frozen=True, slots=True)
 class TimeLimits:
-    """Whole seconds a server has to let us in, and to answer one question."""
+    """Whole seconds that a server may take to connect, and to answer one query."""
 
     connect: int = 5
     answer: int = 30
@@ -85,9 +85,9 @@ class TimeLimits:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One row of an adapter; `members` are all its columns as JSON, `context` read.
+    """One row of an adapter; `members` are all its columns as JSON, `context` parsed.
 
-    `fault` is why it can't be kept as it is; `members` are then what can be.
+    `fault` is why it can't be stored unchanged; then `members` are what can be stored.
     """
 
     inversion: int
@@ -98,7 +98,7 @@ class Change:
 class Adapter:
     """One connection to an adapter database; a context manager.
 
-    Everything raises `SourceUnavailable`, which says why and never holds the password.
+    Every error is a `SourceUnavailable`, which says why and never contains the password.
     """
 
     def __init__(
@@ -134,12 +134,12 @@ class Adapter:
             self._stack.close()
 
     def after(self, inversion: int, limit: int) -> list[Change]:
-        """Return changes with a higher inversion, in their order: `limit`, or `PAGE_BYTES` of them.
+        """Return changes with a higher inversion, in order: up to `limit`, or `PAGE_BYTES` of them.
 
-        None: there are none. They end before one whose inversion is no number that can be kept.
+        Empty if there are none. They end before one whose inversion is not a storable number.
 
         Raises:
-            SourceUnavailable: also where the first is such a one.
+            SourceUnavailable: also if the first one is such a change.
         """
         number, size = self._table.c.inversion, self._size()
         query = select(number, size.label("size")).where(number > inversion)
@@ -158,29 +158,29 @@ class Adapter:
         return changes
 
     def _size(self) -> ColumnElement[int]:
-        """Return how many bytes a row has, as the server counts them."""
+        """Return the number of bytes of a row, as the server counts them."""
         measure = SIZES[self._target.kind]
         return reduce(operator.add, (func.coalesce(measure(each), 0) for each in self._table.c))
 
     def _read(self, numbers: Sequence[Any]) -> list[Change]:
-        """Read the changes of these inversions; of one that has grown meanwhile its number."""
+        """Read the changes of these inversions; of one that has grown meanwhile only its number."""
         inversion = self._table.c.inversion
         query = select(*self._table.c).where(inversion.in_(numbers), self._size() <= LARGEST_CHANGE)
         try:
             return [_change(row) for row in self._rows(query)] if numbers else []
         except OperationalError:
             raise
-        except (DBAPIError, ValueError):  # one of them has a value the driver can't hand over
+        except (DBAPIError, ValueError):  # the driver can't convert one of the values
             self._connection.rollback()
             return [self._read_alone(number) for number in numbers]
 
     def _rows(self, query: Select[Any]) -> Sequence[RowMapping]:
         rows = self._connection.execute(query).mappings().all()
-        self._connection.rollback()  # or the next look would see what this one saw
+        self._connection.rollback()  # otherwise the next query would see the same snapshot
         return rows
 
     def _read_alone(self, inversion: int) -> Change:
-        """Read one change: where its row can't be read, column by column, as text at worst."""
+        """Read one change: if its row can't be read, column by column, as text at worst."""
         faults: list[str] = []
         members: dict[str, Any] = {}
         for each in self._table.c:
@@ -189,7 +189,7 @@ class Adapter:
         return _change(members, faults)
 
     def _value(self, wanted: ColumnElement[Any], inversion: int) -> tuple[Any, str | None]:
-        """Return a value, and why it is only its text, or not even that."""
+        """Return a value, and why it is only its text, or missing."""
         reason = None
         for form in (wanted, cast(wanted, String)):
             query = select(form.label("value")).where(self._table.c.inversion == inversion)
@@ -205,7 +205,7 @@ class Adapter:
         return None, reason
 
     def remove(self, inversions: Sequence[int]) -> None:
-        """Take changes out of the adapter; those that are gone already do no harm."""
+        """Remove changes from the adapter; those already removed do no harm."""
         with self._translate_errors():
             self._connection.execute(
                 delete(self._table).where(self._table.c.inversion.in_(inversions))
@@ -213,20 +213,20 @@ class Adapter:
             self._connection.commit()
 
     def check_removal(self) -> None:
-        """Find out whether changes may be removed, without removing any."""
+        """Check whether changes may be removed, without removing any."""
         with self._translate_errors():
             self._connection.execute(delete(self._table).where(false()))
             self._connection.rollback()
 
     @contextlib.contextmanager
     def _translate_errors(self) -> Iterator[None]:
-        """Translate what goes wrong in a driver into a few words of its own."""
+        """Convert errors of a driver to a short message of its own."""
         try:
             yield
         except DBAPIError as error:
             raise SourceUnavailable(self._explain(error.orig or error)) from None
         except (SQLAlchemyError, OSError, ValueError, RuntimeError) as error:
-            # What a server says that is none reaches us as all kinds of errors.
+            # A server of another protocol causes all kinds of errors.
             raise SourceUnavailable(self._explain(error)) from None
 
     def _explain(self, error: BaseException) -> str:
@@ -235,8 +235,8 @@ class Adapter:
         return f"the adapter database can't be used: {self._words(error)}"
 
     def _words(self, error: BaseException) -> str:
-        """Return the first line of what a driver says, without the password."""
-        text = error.args[-1] if error.args else ""  # MySQL's come after a number
+        """Return the first line of a driver's message, without the password."""
+        text = error.args[-1] if error.args else ""  # MySQL's messages come after a number
         lines = str(text).strip().splitlines()
         words = lines[0] if lines else type(error).__name__
         if self._target.password:
@@ -246,7 +246,7 @@ class Adapter:
 
 
 def _page(rows: Sequence[RowMapping]) -> Sequence[RowMapping]:
-    """Return the first rows that are no more than a page, one at least."""
+    """Return the first rows that fit into a page, at least one."""
     read = (row["size"] if row["size"] <= LARGEST_CHANGE else 0 for row in rows)
     return [row for row, total in zip(rows, accumulate(read), strict=True) if total <= PAGE_BYTES]
 
@@ -284,7 +284,7 @@ def _change(row: Mapping[Any, Any] | RowMapping, unread: Sequence[str] = ()) -> 
 
 
 def _read(value: Any, *, is_json: bool) -> tuple[Any, str | None]:
-    """Return a value as it can be kept, or why it can't; text that is no JSON stays text."""
+    """Return a storable value, or why it can't be stored; text that is not JSON stays text."""
     if isinstance(value, str) and not is_storable(value):
         return value, f" {UNFIT}" if "\0" in value else " has bytes that are no UTF-8"
     if is_json and isinstance(value, str) and has_many_values(value.encode()):
@@ -300,9 +300,9 @@ def _read(value: Any, *, is_json: bool) -> tuple[Any, str | None]:
 
 
 def _plain(value: Any, *, lossless: bool) -> Any:
-    """Return a column's value as JSON can say it.
+    """Return a column's value as JSON.
 
-    Bytes that are no UTF-8 become halves of surrogate pairs (PEP 383) where they may not get lost.
+    Bytes that are not UTF-8 become lone surrogates (PEP 383) if they must not get lost.
     """
     if isinstance(value, datetime | date):
         return value.isoformat()
@@ -318,7 +318,7 @@ def _plain(value: Any, *, lossless: bool) -> Any:
 
 
 def _shown(value: Any) -> str:
-    """Return what can't be kept as text that can."""
+    """Return a value that can't be stored as storable text."""
     text = str(value).encode(errors="surrogateescape").decode(errors="backslashreplace")
     return storable_text(text)
 
@@ -359,7 +359,7 @@ def _pgsql(target: Target, rules: TargetRules, limits: TimeLimits) -> Engine:
 
 
 def _take_any_text(connection: Any, _record: Any) -> None:
-    """Take texts of a server as they are: one of SQL_ASCII has bytes of any encoding."""
+    """Accept any text of a server: with SQL_ASCII it contains bytes of any encoding."""
     for name in ("text", "varchar", "bpchar", "name"):
         connection.adapters.register_loader(name, _TextLoader)
     for name in ("json", "jsonb"):
@@ -383,7 +383,7 @@ def _sqlite(target: Target, rules: TargetRules, limits: TimeLimits) -> Engine:
     path = file_of(target, rules)
 
     def connect() -> sqlite3.Connection:
-        # mode=rw: a file that is not there must not be made.
+        # mode=rw: do not create a missing file.
         connection = sqlite3.connect(
             f"file:{quote(str(path))}?mode=rw",
             uri=True,
@@ -401,7 +401,7 @@ SIZES: Mapping[str, Callable[[ColumnElement[Any]], ColumnElement[int]]] = {
     "pgsql": lambda value: cast(func.octet_length(cast(value, Text)), BigInteger),
     "sqlite": lambda value: func.length(cast(value, LargeBinary)),
 }
-"""The bytes of a value as a server sends it, by kind of database."""
+"""Type of database -> the bytes of a value as its server sends it."""
 
 ENGINES: Mapping[str, Callable[[Target, TargetRules, TimeLimits], Engine]] = {
     "mysql": _mysql,

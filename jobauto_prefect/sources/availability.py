@@ -1,7 +1,7 @@
-"""Whether what a credential opens is there: by a URL or a command that its type names.
+"""Checks whether a credential's target is available: by a URL or a command of its type.
 
-A check runs on the service's own machine, beside its key and its database. So a command must be
-one of `JOBAUTO_AVAILABILITY_COMMANDS`, and a URL goes by the rules for targets.
+A check runs on the service's own machine, beside its key and its database. Therefore a command must
+be one of `JOBAUTO_AVAILABILITY_COMMANDS`, and a URL must follow the rules for targets.
 """
 
 import contextlib
@@ -26,16 +26,16 @@ from jobauto_prefect.sources.targets import TargetRules, address_of, fault_of_ur
 from jobauto_prefect.wording import pluralize
 
 PLACEHOLDER = re.compile(r"\{([A-Za-z_][A-Za-z0-9_]*)\}")
-SHOWN = 200  # characters of what a command said
+SHOWN = 200  # characters of a command's output
 AT_ONCE = 16
-"""A target that dribbles its answer can hold a thread for longer than anybody waits."""
+"""Limit of checks at once: a target that sends very slowly can block a thread."""
 
 _free = threading.BoundedSemaphore(AT_ONCE)
 
 
 @dataclass(frozen=True, slots=True)
 class Availability:
-    """What a check found; the reason is for people and has no secrets."""
+    """Result of a check; the reason is for people and has no secrets."""
 
     is_there: bool
     reason: str = ""
@@ -44,7 +44,7 @@ class Availability:
 def fault_of_check(
     check: Mapping[str, Any], settings: Settings, fields: Sequence[Mapping[str, Any]] | None
 ) -> Iterator[Fault]:
-    """Yield what is wrong with a credential type's `availability`; `fields` None: not known."""
+    """Yield the faults of a credential type's `availability`; `fields` None: unknown."""
     url, command = check.get("url"), check.get("command")
     if (url is None) == (command is None):
         yield Fault("/availability", "required", "give one of url and command")
@@ -69,9 +69,9 @@ def fault_of_check(
 
 
 def _fault_of_template(url: str, settings: Settings) -> str | None:
-    """Return what is wrong whatever the values are; None: nothing.
+    """Return what is wrong whatever the values are; None if nothing is.
 
-    An address that begins with a value may be anything.
+    A URL that begins with a value may be anything.
     """
     if PLACEHOLDER.match(url):
         return None
@@ -81,9 +81,9 @@ def _fault_of_template(url: str, settings: Settings) -> str | None:
 def faults_of_values(
     check: Mapping[str, Any] | None, values: Mapping[str, str], settings: Settings
 ) -> Iterator[Fault]:
-    """Yield why a check could never ask with these values: no job with them would start.
+    """Yield why a check can never succeed with these values, so that no job would start.
 
-    Nothing where it could, or needs values that are not there.
+    Nothing if it can, or if values are missing.
     """
     url = (check or {}).get("url") or ""
     names = PLACEHOLDER.findall(url)
@@ -100,7 +100,7 @@ def _filled(text: str, values: Mapping[str, str]) -> str:
 
 
 def may_run(executable: str, settings: Settings) -> bool:
-    """Whether a command is one the settings name, or is in a folder they name."""
+    """Whether the settings name a command, or a folder that contains it."""
     path = Path(executable)
     if not path.is_absolute() or ".." in path.parts:
         return False
@@ -114,9 +114,9 @@ def check_availability(
     secrets: Mapping[str, str],
     settings: Settings,
 ) -> Availability:
-    """Look whether something is there; takes hardly longer than `timeout_seconds` of the check.
+    """Check whether a target is available; takes hardly longer than the check's `timeout_seconds`.
 
-    `values` are those in plain sight; `secrets` only a command gets, in its environment.
+    `values` are the plain ones; only a command gets the `secrets`, in its environment.
     """
     seconds = float(check.get("timeout_seconds", 5))
     if check.get("url"):
@@ -130,12 +130,12 @@ def check_availability(
 
 
 def check_rules(settings: Settings) -> TargetRules:
-    """Return where the settings allow checks to ask."""
+    """Return the targets that the settings allow for checks."""
     return TargetRules(settings.event_source_targets, use="an availability check")
 
 
 def _within(seconds: float, look: Callable[[], Availability]) -> Availability:
-    """Return what a look finds, or that it took too long; a thread that hangs is left behind."""
+    """Return the result of a check, or that it took too long; a hanging thread is left behind."""
     if not _free.acquire(blocking=False):
         return Availability(False, "too many checks are under way")
     answers: list[Availability] = []
@@ -160,7 +160,7 @@ def _ask(address: str, rules: TargetRules, seconds: float) -> Availability:
     try:
         target = web_target(address)
         url = httpx.URL(address)
-        # Connecting by name again could lead elsewhere: the address that was judged is used.
+        # Resolving the name again could lead elsewhere, so the checked address is used.
         pinned = url.copy_with(host=address_of(target, rules))
         headers = {"Host": url.netloc.decode()}
         with (

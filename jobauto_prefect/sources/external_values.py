@@ -1,7 +1,7 @@
-"""Values that a credential names instead of holding them: in a .env file, or in HashiCorp Vault.
+"""Values that a credential refers to: in a .env file, or in HashiCorp Vault.
 
-They are read on the service's own machine, beside its key. So the settings say which files and
-which servers may be named: `JOBAUTO_ENV_FILES`, `JOBAUTO_VAULTS`.
+They are read on the service's own machine, beside its key. Therefore the settings limit the files
+and servers: `JOBAUTO_ENV_FILES`, `JOBAUTO_VAULTS`.
 """
 
 import os
@@ -20,7 +20,7 @@ from jobauto_prefect.settings import COMPANY_ID, Settings
 
 LARGEST_FILE = 1_000_000  # bytes
 SECONDS = 5
-"""How long a vault may take for one answer."""
+"""Time limit for an answer of a vault."""
 
 Fields = Mapping[str, str]
 """Keyword of a credential's field -> its value, secrets included."""
@@ -28,7 +28,7 @@ Fields = Mapping[str, str]
 
 @dataclass(frozen=True, slots=True)
 class ValueSource:
-    """A kind of source: the keywords its credential types need, and how it is read."""
+    """A kind of source: the keywords its credential types need, and how to read it."""
 
     needed: Sequence[str]
     refusal: Callable[[Fields, int, Settings], str | None]
@@ -36,7 +36,7 @@ class ValueSource:
 
 
 def faults_of_type(kind: str | None, keywords: Sequence[str]) -> Iterator[Fault]:
-    """Yield what a credential type with these fields lacks to be read from its source."""
+    """Yield the keywords that a credential type lacks for its source."""
     lacking = [name for name in SOURCES[kind].needed if name not in keywords] if kind else []
     if lacking:
         yield Fault("/source", "fields", f"{kind} needs the fields {', '.join(lacking)}; add them")
@@ -45,7 +45,7 @@ def faults_of_type(kind: str | None, keywords: Sequence[str]) -> Iterator[Fault]
 def faults_of_values(
     kind: str | None, values: Fields, company_id: int, settings: Settings
 ) -> Iterator[Fault]:
-    """Yield why a source could never be read with these values; nothing where some are to come."""
+    """Yield why a source can never be read with these values; nothing while some are missing."""
     if kind is None or not all(values.get(name) for name in SOURCES[kind].needed):
         return
     reason = SOURCES[kind].refusal(values, company_id, settings)
@@ -54,10 +54,10 @@ def faults_of_values(
 
 
 def read_values(kind: str, values: Fields, company_id: int, settings: Settings) -> dict[str, str]:
-    """Return all values of a source, as text; blocks for some seconds at most.
+    """Return all values of a source, as text; may block for some seconds.
 
     Raises:
-        SourceUnavailable: it may not be read, is not there, or does not answer.
+        SourceUnavailable: it is forbidden, is missing, or does not answer.
     """
     source = SOURCES[kind]
     lacking = [name for name in source.needed if not values.get(name)]
@@ -71,9 +71,9 @@ def read_values(kind: str, values: Fields, company_id: int, settings: Settings) 
 
 
 def _refusal_of_file(values: Fields, company_id: int, settings: Settings) -> str | None:
-    """Return why a file may not be read; None: it may. What counts is where links lead.
+    """Return why a file may not be read; None: it may. The targets of links count.
 
-    A folder is a company's by its id: a slug may be given to another company later.
+    A company's folder is named by its id: a slug may be given to another company later.
     """
     path = values["ENV_FILE_PATH"]
     if not Path(path).is_absolute():
@@ -92,7 +92,7 @@ def _refusal_of_file(values: Fields, company_id: int, settings: Settings) -> str
 def _read_file(values: Fields) -> dict[str, Any]:
     path = os.path.realpath(values["ENV_FILE_PATH"])
     try:
-        # What is no file, such as a pipe, must hold nobody up.
+        # A path that is no regular file, such as a pipe, must not block.
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW)
     except OSError as error:
         raise SourceUnavailable(f"{path} can't be read ({error.strerror})") from None
@@ -105,7 +105,7 @@ def _read_file(values: Fields) -> dict[str, Any]:
         raise SourceUnavailable(f"{path} is not in UTF-8") from None
     finally:
         os.close(descriptor)
-    # Not interpolated: that would show what is in this process's own environment.
+    # Not interpolated, as that would reveal this process's own environment.
     return dict(dotenv_values(stream=StringIO(text), interpolate=False))
 
 
@@ -126,7 +126,7 @@ def _read_vault(values: Fields) -> dict[str, Any]:
             "Vault needs a package that is not installed: pip install 'jobauto-prefect[vault]'"
         ) from None
     session = requests.Session()
-    session.trust_env = False  # neither proxies nor passwords of this process's environment
+    session.trust_env = False  # use no proxies or passwords of this process's environment
     client = hvac.Client(
         url=values["VAULT_ADDR"].rstrip("/"),
         token=values.get("VAULT_TOKEN", ""),
@@ -145,7 +145,7 @@ def _read_vault(values: Fields) -> dict[str, Any]:
         )
         return dict(answer["data"]["data"])
     except (hvac.exceptions.VaultError, requests.RequestException) as error:
-        # Their texts may repeat what was sent.
+        # The library's messages may repeat what was sent.
         reason = type(error).__name__
         raise SourceUnavailable(f"{values['VAULT_ADDR']} gives no values ({reason})") from None
     except (KeyError, TypeError, ValueError):
@@ -159,4 +159,4 @@ SOURCES: Mapping[str, ValueSource] = {
     "env_file": ValueSource(("ENV_FILE_PATH",), _refusal_of_file, _read_file),
     "vault": ValueSource(("VAULT_ADDR", "VAULT_PATH"), _refusal_of_vault, _read_vault),
 }
-"""By the `source` of a credential type."""
+"""`source` of a credential type -> its kind."""

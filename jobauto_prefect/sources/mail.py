@@ -1,4 +1,4 @@
-"""Sending mail over the SMTP server of the settings."""
+"""Sending mail by the SMTP server in the settings."""
 
 import contextlib
 import smtplib
@@ -9,7 +9,7 @@ from email.message import EmailMessage
 from jobauto_prefect.settings import Settings, SmtpSecurity
 
 STEP_SECONDS = 15.0
-"""How long the server has for each step of handing over a mail; there are eight."""
+"""Time limit for each of the eight steps of submitting a mail."""
 
 
 class MailFailed(Exception):
@@ -17,10 +17,10 @@ class MailFailed(Exception):
 
 
 def send(mail: EmailMessage, settings: Settings) -> None:
-    """Hand a mail to the server.
+    """Submit a mail to the server.
 
     Raises:
-        MailFailed: it did not take it.
+        MailFailed: the server did not accept it.
     """
     with _sign_in(settings) as server:
         server.send_message(mail)

@@ -1,6 +1,6 @@
-"""Notices: people are told of jobs by mail and in Slack's form.
+"""Notices: people are notified of jobs by mail and in Slack's format.
 
-The `Message-ID` of a mail that is sent again is the same, unless more has come to it.
+A mail that is sent again has the same `Message-ID`, unless notices were added.
 """
 
 import asyncio
@@ -32,7 +32,7 @@ from jobauto_prefect.sources.mail import send as send_mail
 from jobauto_prefect.sources.sender import Sender, post
 from jobauto_prefect.wording import escape_controls
 
-MAILS_AT_ONCE = 2  # the server is one and the same
+MAILS_AT_ONCE = 2  # all go to the same server
 
 NAMESPACE = UUID("4f1b7a52-93c5-4a0d-8d0e-5e0a6f6f2c11")
 
@@ -53,19 +53,19 @@ class NoticeSender(Sender[tuple[UUID, str], Batch]):
         return notices.are_due(session, self.ledger.clock())
 
     def claim(self, session: WritingSession) -> list[tuple[UUID, str]]:
-        """Claim messages of due notices, for recipients that get none just now."""
+        """Claim messages of due notices, for recipients without a message under way."""
         return notices.claim(session, self._name, self._span, self.sending)
 
     def load(self, session: ReadingSession, claim: tuple[UUID, str]) -> Batch | None:
-        """Read a claimed message; None: none of its notices is left."""
+        """Read a claimed message; None if none of its notices is left."""
         return notices.batch_of(session, *claim)
 
     def name(self, claim: tuple[UUID, str]) -> str:
-        """Return the number of the message; Slack's address is a secret."""
+        """Return the message's number, because Slack's address is a secret."""
         return f"message {claim[0]} with notices"
 
     def postpone(self, session: WritingSession, claim: tuple[UUID, str], error: str) -> None:
-        """Have its notices sent again later."""
+        """Retry its notices later."""
         notices.postpone(session, *claim, error)
 
     def recipient(self, message: Batch) -> str:
@@ -73,7 +73,7 @@ class NoticeSender(Sender[tuple[UUID, str], Batch]):
         return message.target
 
     def label(self, message: Batch) -> str:
-        """Return the recipient; Slack's address is a secret and is not shown."""
+        """Return the recipient, but not Slack's address, which is a secret."""
         if message.channel == Channel.MAIL:
             return f"notices to {message.target}"
         return f"notices to Slack ({message.target[:8]})"
@@ -83,14 +83,14 @@ class NoticeSender(Sender[tuple[UUID, str], Batch]):
         notices.release(session, message)
 
     def record(self, session: WritingSession, message: Batch, error: str | None) -> None:
-        """Mark the notices of a message as sent, or have them sent again later."""
+        """Mark the notices of a message as sent, or retry them later."""
         if error is None:
             notices.mark_sent(session, message)
         else:
             notices.retry_later(session, message, error)
 
     async def send(self, client: httpx.AsyncClient, message: Batch) -> str | None:
-        """Send a message by mail or to Slack; return why it was not accepted, None: it was."""
+        """Send a message by mail or to Slack; return why it was not accepted, None if it was."""
         if message.channel == Channel.SLACK:
             secret = self.ledger.box.open({"uri": message.secret or ""})
             content = json.dumps(slack_of(message, self.settings), ensure_ascii=False).encode()
@@ -101,7 +101,7 @@ class NoticeSender(Sender[tuple[UUID, str], Batch]):
 
     def _mail(self, batch: Batch) -> str | None:
         numbers = f"{batch.first[0].id} {batch.first[-1].id} {batch.counts.total()}"
-        # A new ledger counts from 1 again: its key tells its notices from former ones.
+        # A new ledger counts from 1 again: its key distinguishes its notices from earlier ones.
         name = f"{self.ledger.box.fingerprint} {batch.target} {numbers}"
         domain = (self.settings.smtp_from or "").rpartition("@")[2]
         message_id = f"{uuid5(NAMESPACE, name)}@{domain}"
@@ -128,7 +128,7 @@ SLACK_ESCAPES = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;"})
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One notice for people: what, more about it, and where it can be read."""
+    """One notice for people: subject, details, and link."""
 
     title: str
     details: str
@@ -136,7 +136,7 @@ class Line:
 
 
 def title_of(batch: Batch) -> str:
-    """Return what a message says in one line."""
+    """Return a message's subject."""
     if batch.counts.total() == 1:
         return line_of(batch.first[0]).title
     counted = (f"{batch.counts[name]} {word}" for name, word in WORDS.items() if batch.counts[name])
@@ -181,12 +181,12 @@ def _time(text: str) -> str:
 
 
 def _flat(text: str) -> str:
-    """Return text on one line; what is not to be seen in it is shown as codes."""
+    """Return text on one line, with invisible characters as codes."""
     return " ".join(escape_controls(text).split())
 
 
 def _rest(batch: Batch) -> str:
-    """Return how many there are besides those that are listed."""
+    """Return the numbers of notices beyond the listed ones."""
     rest = batch.counts - Counter(notice.occasion for notice in batch.first)
     counted = (f"{rest[name]} more {word}" for name, word in WORDS.items() if rest[name])
     return ", ".join(counted)
@@ -202,7 +202,7 @@ def mail_of(batch: Batch, settings: Settings, now: datetime, message_id: str) ->
     mail["To"] = Address(addr_spec=batch.target)
     mail["Date"] = format_datetime(now)
     mail["Message-ID"] = f"<{message_id}>"
-    mail["Auto-Submitted"] = "auto-generated"  # RFC 3834: nobody answers that they are away
+    mail["Auto-Submitted"] = "auto-generated"  # RFC 3834: suppresses automatic replies
     mail.set_content("\n\n".join([*map(_plain, lines), *([rest] if rest else [])]) + "\n")
     body = "".join(map(_html, lines)) + (f"<p>{html.escape(rest)}</p>" if rest else "")
     mail.add_alternative(f"<!doctype html><html><body>{body}</body></html>\n", subtype="html")
@@ -222,7 +222,7 @@ def _html(line: Line) -> str:
 
 
 def slack_of(batch: Batch, settings: Settings) -> dict[str, Any]:
-    """Return a message in Slack's form: `text` where one line is shown, `blocks` elsewhere."""
+    """Return a message in Slack's format: `text` for one-line displays, `blocks` elsewhere."""
     title = title_of(batch).translate(SLACK_ESCAPES)
     lines = [line_of(notice, settings) for notice in batch.first]
     texts = [_marked(line) for line in lines]

@@ -1,7 +1,7 @@
-"""Reading the changes of event sources into the ledger, each source in its own time.
+"""Reading the changes of event sources into the ledger, each source at its own interval.
 
-What is read is stored, with the mark, in one transaction, and only then removed from the adapter:
-a change that was stored twice is known by its number and content, one that was not is still there.
+Changes are stored together with the mark in one transaction, and only then removed from the
+adapter: a change read twice is recognized by its number and content, one not stored is still there.
 """
 
 import asyncio
@@ -31,22 +31,23 @@ logger = logging.getLogger(__name__)
 BATCH = 500  # changes stored at once, at most
 LOOK_SECONDS = 1.0
 SHORTEST_SECONDS = 0.02
-NONE_SECONDS = 60.0  # between looks where there is no source, and nobody says that there is one
-AT_ONCE = 16  # sources read side by side
+NONE_SECONDS = 60.0  # poll interval if there is no source, and nobody announces one
+AT_ONCE = 16  # sources read concurrently
 LOCK_DURATION = timedelta(seconds=60)
-"""How long a source is one reader's; longer than a server may take for one answer."""
+"""How long one reader holds a source; longer than a server may take for an answer."""
 
 UNKEPT = (StatementError, ValueError, RecursionError)
-"""What a value raises that the ledger can't keep; that it does not answer is another error."""
+"""Errors of values that the ledger can't store, as distinct from its outage."""
 
 LOOKBACK = 1000
-"""Where changes are kept, how far below the mark to look: a lower number may be committed later."""
+"""If changes are kept, how far below the mark to read: lower numbers may be committed later."""
 
 
 class Poller:
     """Reads the sources that are due, until cancelled.
 
-    `happened` is set where changes are new; `there_are` is set by somebody who knows of a source.
+    `happened` is set when there are new changes; `there_are` is set by others when a source
+    appears.
     """
 
     def __init__(
@@ -64,7 +65,7 @@ class Poller:
         self._reading: dict[int, asyncio.Task[None]] = {}
 
     async def run(self) -> None:
-        """Look which sources are due and read them, until cancelled."""
+        """Find and read due sources until cancelled."""
         with ThreadPoolExecutor(AT_ONCE, "source") as threads:
             while True:
                 self._there_are.clear()
@@ -85,7 +86,7 @@ class Poller:
                 await self._there_are.wait()
 
     def _due(self) -> tuple[list[int], float]:
-        """Return the sources that are due, and in how many seconds to look again."""
+        """Return the sources that are due, and the seconds until the next check."""
         try:
             with self._ledger.reading() as session:
                 times = source_times(session)
@@ -106,9 +107,9 @@ class Poller:
             self._reading.pop(source_id, None)
 
     def read(self, source_id: int) -> int:
-        """Read one source to its end, if nobody else does; return how many changes were new.
+        """Read one source to its end, unless somebody else does; return the number of new changes.
 
-        Nothing is raised: why it could not be read is kept with the source.
+        It raises nothing: the source stores why it could not be read.
         """
         reading = _Reading(self._ledger, self._settings, self._me)
         error = None
@@ -147,7 +148,7 @@ def _lock(session: WritingSession, source_id: int, reader: UUID) -> None:
 
 
 class _Reading:
-    """One look at one source, all its pages; `new` counts the changes that were not here yet."""
+    """One pass over a source, all its pages; `new` counts the new changes."""
 
     def __init__(self, ledger: Ledger, settings: Settings, me: UUID) -> None:
         self._ledger = ledger
@@ -197,16 +198,16 @@ class _Reading:
 
 
 def floor_of(source: EventSource) -> int:
-    """Return where to begin. What was removed can't come again, so all that is there is new."""
+    """Return where to begin. If changes are removed, all that are left are new."""
     if source.consume == "delete":
         return source.start_after
     return max(source.start_after, source.last_processed_id - LOOKBACK)
 
 
 def _remove(adapter: Adapter, changes: Sequence[Change]) -> SourceUnavailable | None:
-    """Take stored changes out; return why that is not allowed, None where it is.
+    """Remove stored changes; return why that is not allowed, None if it is.
 
-    Reading goes on all the same.
+    Reading continues in any case.
     """
     try:
         adapter.remove([change.inversion for change in changes])

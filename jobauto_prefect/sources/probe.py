@@ -1,4 +1,4 @@
-"""Whether an adapter database can be read, in a bounded time whatever it does."""
+"""A test whether an adapter database can be read, in bounded time."""
 
 import threading
 from dataclasses import dataclass
@@ -10,17 +10,17 @@ from jobauto_prefect.wording import pluralize
 
 PROBE_SECONDS = 4.0
 LIMITS = TimeLimits(connect=3, answer=3)
-LOOKED_AT = 100  # changes
-SHOWN = 5  # of those that can't be kept
+LOOKED_AT = 100  # changes that are checked
+SHOWN = 5  # changes that can't be stored and are listed
 AT_ONCE = 8
-"""A target that dribbles its answer can hold a probe's thread for longer than anybody waits."""
+"""Limit of probes at once: a target that sends very slowly can block a thread."""
 
 _free = threading.BoundedSemaphore(AT_ONCE)
 
 
 @dataclass(frozen=True, slots=True)
 class Reachability:
-    """What a test found; the message says what to do where it is not reachable."""
+    """Result of a test; if not reachable, the message says what to do."""
 
     reachable: bool
     message: str
@@ -34,10 +34,10 @@ def probe(
     after: int = -1,
     seconds: float = PROBE_SECONDS,
 ) -> Reachability:
-    """Connect, look for the table, read from it; with `removes` also ask whether that is allowed.
+    """Connect, find the table and read from it; with `removes` also check the right to remove.
 
-    Of the changes `after` an inversion the first ones are looked at; one that can't be kept is
-    named. Takes at most `seconds`.
+    The first changes `after` an inversion are checked; those that can't be stored are named. Takes
+    at most `seconds`.
     """
     if not _free.acquire(blocking=False):
         return Reachability(False, "too many tests are under way; try again in a moment")

@@ -1,7 +1,7 @@
-"""What sends rows of the ledger that are due: webhooks, and messages of notices.
+"""Sending due rows of the ledger: webhooks, and messages with notices.
 
-Only rows are sent, so no job waits for a server. A recipient may get something twice, where this
-process dies before it has written down that it was accepted; its id is then the same.
+Only stored rows are sent, so no job waits for a server. A recipient may get a message twice, with
+the same id, if this process dies before it has recorded the acceptance.
 """
 
 import asyncio
@@ -33,9 +33,9 @@ Message = TypeVar("Message")
 
 
 class Sender(ABC, Generic[Claim, Message]):
-    """Sends what is due, each message until it is accepted or given up.
+    """Sends due messages, each until it is accepted or given up.
 
-    Several processes may do so at once: what one has claimed the others leave to it.
+    Several processes may do so at once: each sends only what it has claimed.
     """
 
     def __init__(
@@ -43,13 +43,13 @@ class Sender(ABC, Generic[Claim, Message]):
     ) -> None:
         """Prepare to send.
 
-        `wanted` is set where there may be something to send; None: the ledger is polled.
+        `wanted` is set when there may be something to send; None: the ledger is polled.
         """
         self.ledger = ledger
         self.settings = settings
         self.rules = webhook_rules(settings)
         self.sending: Counter[str] = Counter()
-        """How many messages are under way, by recipient."""
+        """Number of messages under way, by recipient."""
 
         self._wanted = wanted or asyncio.Event()
         self._poll_seconds = POLL_SECONDS if wanted is None else None
@@ -60,19 +60,19 @@ class Sender(ABC, Generic[Claim, Message]):
 
     @abstractmethod
     def claim(self, session: WritingSession) -> Sequence[Claim]:
-        """Claim what is due, as far as its recipients have room in `sending`."""
+        """Claim due messages, as far as their recipients have room in `sending`."""
 
     @abstractmethod
     def load(self, session: ReadingSession, claim: Claim) -> Message | None:
-        """Read a message that was claimed; None: nothing is left of it."""
+        """Read a claimed message; None if nothing is left of it."""
 
     @abstractmethod
     def name(self, claim: Claim) -> str:
-        """Return what the log calls a claimed message; it may show no secret."""
+        """Return the name of a claimed message in the log; it must not reveal secrets."""
 
     @abstractmethod
     def postpone(self, session: WritingSession, claim: Claim, error: str) -> None:
-        """Have a claimed message that can't be read sent later, until it is given up."""
+        """Retry a claimed but unreadable message later, until it is given up."""
 
     @abstractmethod
     def recipient(self, message: Message) -> str:
@@ -80,11 +80,11 @@ class Sender(ABC, Generic[Claim, Message]):
 
     @abstractmethod
     def label(self, message: Message) -> str:
-        """Return what the log calls a message; it may show no secret."""
+        """Return the name of a message in the log; it must not reveal secrets."""
 
     @abstractmethod
     async def send(self, client: httpx.AsyncClient, message: Message) -> str | None:
-        """Send a message; return why it was not accepted, None: it was."""
+        """Send a message; return why it was not accepted, None if it was."""
 
     @abstractmethod
     def release(self, session: WritingSession, message: Message) -> None:
@@ -92,16 +92,16 @@ class Sender(ABC, Generic[Claim, Message]):
 
     @abstractmethod
     def record(self, session: WritingSession, message: Message, error: str | None) -> None:
-        """Write down that a message was accepted, or why it was not."""
+        """Record that a message was accepted, or why it was not."""
 
     async def run(self) -> None:
-        """Send what is due until cancelled."""
+        """Send due messages until cancelled."""
         async with await asyncio.to_thread(webhook_client) as client, asyncio.TaskGroup() as group:
             while True:
                 for message in await self._next():
                     self.sending[self.recipient(message)] += 1
                     task = group.create_task(self._send(client, message))
-                    task.add_done_callback(lambda _: self._wanted.set())  # there is room
+                    task.add_done_callback(lambda _: self._wanted.set())  # there is room again
                 with contextlib.suppress(TimeoutError):
                     async with asyncio.timeout(self._poll_seconds):
                         await self._wanted.wait()
@@ -119,7 +119,7 @@ class Sender(ABC, Generic[Claim, Message]):
     def _claim(self) -> list[Message]:
         with self.ledger.reading() as session:
             if not self.is_due(session):
-                return []  # looked for all the time: without writing anything
+                return []  # this is polled all the time, so it must not write
         with self.ledger.writing(SERVICE) as session:
             claims = self.claim(session)
         messages: list[Message] = []
@@ -137,7 +137,7 @@ class Sender(ABC, Generic[Claim, Message]):
         recipient = self.recipient(message)
         try:
             error = await self.send(client, message)
-        except asyncio.CancelledError:  # this process ends; another one need not wait for it
+        except asyncio.CancelledError:  # this process is ending; another one need not wait for it
             self._write(lambda session: self.release(session, message))
             raise
         except Exception:
@@ -146,13 +146,13 @@ class Sender(ABC, Generic[Claim, Message]):
         if error is not None:
             logger.warning("%s not accepted: %s", self.label(message), error)
         await asyncio.to_thread(self._write, lambda session: self.record(session, message, error))
-        # Only now: what is not yet recorded as sent still counts as being in somebody's hands.
+        # Only now, because a message is under way until it is recorded as sent.
         self.sending[recipient] -= 1
         if not self.sending[recipient]:
             del self.sending[recipient]
 
     def _write(self, work: Callable[[WritingSession], None]) -> None:
-        """Write to the ledger; what can't be written down is sent again."""
+        """Write to the ledger; what can't be recorded is sent again."""
         try:
             with self.ledger.writing(SERVICE) as session:
                 work(session)
@@ -164,7 +164,7 @@ ANSWER_SECONDS = 10.0
 
 
 def webhook_client() -> httpx.AsyncClient:
-    """Return a client for `post`, without proxies, which would be told names judged here."""
+    """Return a client for `post`, without proxies, which would get names already checked here."""
     verify = certificates.load_certificates(by_environment=False)
     return httpx.AsyncClient(timeout=ANSWER_SECONDS, trust_env=False, verify=verify)
 
@@ -176,12 +176,12 @@ async def post(
     content: bytes,
     headers: Mapping[str, str],
 ) -> str | None:
-    """Post content; return why it was not accepted, without the address; None: it was."""
+    """POST content; return why it was not accepted, without the address; None if it was."""
     try:
         request = await asyncio.to_thread(_request, client, rules, url, content, headers)
         async with asyncio.timeout(ANSWER_SECONDS), contextlib.AsyncExitStack() as stack:
             answer = await client.send(request, stream=True)
-            stack.push_async_callback(answer.aclose)  # its status is all that is of interest
+            stack.push_async_callback(answer.aclose)  # only its status matters
     except SourceUnavailable as error:
         return str(error)
     except (httpx.TimeoutException, TimeoutError):
@@ -200,10 +200,10 @@ def _request(
     content: bytes,
     headers: Mapping[str, str],
 ) -> httpx.Request:
-    """Build a request to the checked address: connecting by name again could lead elsewhere.
+    """Build a request to the checked address: resolving the name again could lead elsewhere.
 
     Raises:
-        SourceUnavailable: it may not be told anything.
+        SourceUnavailable: the target is forbidden.
     """
     target = httpx.URL(url)
     return client.build_request(

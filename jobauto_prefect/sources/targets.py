@@ -1,8 +1,8 @@
-"""Which databases and addresses this service may be made to connect to.
+"""Which databases and addresses this service may connect to.
 
-A source or a webhook names any host, and whoever may write them could make the service knock at
-every door of its network. So link-local and metadata addresses are refused, and a list can say
-what else is.
+A source or a webhook names any host, so its author could make the service probe its whole network.
+Therefore link-local and metadata addresses are refused, and a list can allow exceptions or restrict
+targets further.
 """
 
 import socket
@@ -38,15 +38,15 @@ METADATA: Sequence[Network] = tuple(
         ),
     )
 )  # fmt: skip
-"""Where clouds tell a machine what it is, with its passwords, and where they say so."""
+"""Metadata services of clouds, which reveal a machine's passwords, and their documentation."""
 
 UNUSABLE: Sequence[Network] = tuple(
     map(
         ip_network,
         (
-            # No host's address (IANA's registries of special-purpose addresses).
+            # Not addresses of hosts (IANA's registries of special-purpose addresses).
             "0.0.0.0/8", "255.255.255.255/32", "224.0.0.0/4", "::/128", "ff00::/8",
-            # They lead to any IPv4 address: NAT64 of a network's own (RFC 8215), Teredo (RFC 4380).
+            # Lead to any IPv4 address: a network's own NAT64 (RFC 8215), Teredo (RFC 4380).
             "64:ff9b:1::/48", "2001::/32",
         ),
     )
@@ -66,7 +66,7 @@ ENDING_WITH_IPV4: Sequence[IPv6Network] = tuple(
 )  # fmt: skip
 
 ISATAP = frozenset({0x0000_5EFE, 0x0200_5EFE})
-"""What stands before the IPv4 address at the end of one of any network (RFC 5214, 6.1)."""
+"""Bits before the IPv4 address at the end of an ISATAP address of any network (RFC 5214, 6.1)."""
 
 HIGHEST_PORT = 65535
 
@@ -77,8 +77,9 @@ LONGEST_URL = 2000  # characters
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """An adapter database, or (of the kind `web`) an address of a webhook or a check; of SQLite
-    only `database` counts, the path of its file.
+    """An adapter database, or (kind `web`) the address of a webhook or a check.
+
+    For SQLite only `database` counts, the path of its file.
     """
 
     kind: str
@@ -91,9 +92,11 @@ class Target:
 
 @dataclass(frozen=True, slots=True)
 class TargetRules:
-    """`allowed` are addresses, networks, host names (`*.example.org` too) and folders of SQLite
-    files; empty: all. Files below `home` are this service's own and never a source. `use` and
-    `setting` are what faults call a target and the list.
+    """Allowed targets, and the words for them in messages.
+
+    `allowed` are addresses, networks, host names (`*.example.org` too) and folders of SQLite files;
+    empty: all. Files below `home` belong to this service and are never a source. `use` and
+    `setting` are the names of a target and of the list in messages.
     """
 
     allowed: Sequence[str] = ()
@@ -103,12 +106,12 @@ class TargetRules:
 
     @property
     def advice(self) -> str:
-        """What helps where a target is refused."""
+        """Advice for a refused target."""
         return f"name it in {self.setting}"
 
     @property
     def networks(self) -> list[Network]:
-        """The addresses and networks among the allowed."""
+        """The addresses and networks among the allowed ones."""
         return [network for entry in self.allowed if (network := _network(entry)) is not None]
 
     def names(self, host: str) -> bool:
@@ -120,13 +123,13 @@ class TargetRules:
         )
 
     def has_folder_of(self, path: Path) -> bool:
-        """Whether the list has a folder with this file in it."""
+        """Whether the list has a folder that contains this file."""
         folders = [Path(network) for network in self.allowed if network.startswith("/")]
         return any(path.is_relative_to(folder.resolve()) for folder in folders)
 
 
 def fault_of(target: Target, rules: TargetRules) -> str | None:
-    """Return why a target may not be used, by what its names tell; None: they tell nothing."""
+    """Return why a target may not be used, judging by its names; None: they do not tell."""
     if target.kind == "sqlite":
         return _fault_of_file(target.database, rules)
     if not target.host or "/" in target.host:
@@ -138,10 +141,10 @@ def fault_of(target: Target, rules: TargetRules) -> str | None:
 
 
 def web_target(url: str) -> Target:
-    """Return where a request to this URL goes.
+    """Return the target of a request to this URL.
 
     Raises:
-        ValueError: nothing may be asked or told there; the message says why.
+        ValueError: it is invalid or forbidden; the message says why.
     """
     if len(url) > LONGEST_URL or not url.isprintable():
         raise ValueError(f"must be at most {LONGEST_URL} printable characters")
@@ -154,9 +157,9 @@ def web_target(url: str) -> Target:
 
 
 def fault_of_url(url: str, rules: TargetRules) -> str | None:
-    """Return why the address of a webhook or a check may not be used, as `fault_of` does.
+    """Return why the URL of a webhook or a check may not be used, like `fault_of`.
 
-    None: its names tell nothing.
+    None: its names do not tell.
     """
     try:
         return fault_of(web_target(url), rules)
@@ -165,10 +168,10 @@ def fault_of_url(url: str, rules: TargetRules) -> str | None:
 
 
 def address_of(target: Target, rules: TargetRules) -> str:
-    """Return the address to connect to. Connecting by name again could lead elsewhere.
+    """Return the address to connect to, because resolving the name again could lead elsewhere.
 
     Raises:
-        SourceUnavailable: the host has no address, or none that may be used.
+        SourceUnavailable: the host has no address, or none that is allowed.
     """
     fault = fault_of(target, rules)
     if fault is not None:
@@ -190,7 +193,7 @@ def file_of(target: Target, rules: TargetRules) -> Path:
     """Return the file of an SQLite source.
 
     Raises:
-        SourceUnavailable: it may not be used.
+        SourceUnavailable: it is not allowed.
     """
     fault = _fault_of_file(target.database, rules)
     if fault is not None:
@@ -257,7 +260,7 @@ PASSWORD = "db_password"  # noqa: S105 - the name of a column
 
 
 def source_target(source: EventSource, box: SecretBox) -> Target:
-    """Return the database of a source, with its password in clear.
+    """Return the database of a source, with its password in plain text.
 
     Raises:
         KeyMissing: the password was stored with another key.
@@ -274,10 +277,10 @@ def source_target(source: EventSource, box: SecretBox) -> Target:
 
 
 def source_rules(settings: Settings) -> TargetRules:
-    """Return which databases the settings allow."""
+    """Return the databases that the settings allow."""
     return TargetRules(settings.event_source_targets, settings.home)
 
 
 def webhook_rules(settings: Settings) -> TargetRules:
-    """Return where the settings allow webhooks to be sent."""
+    """Return the targets that the settings allow for webhooks."""
     return TargetRules(settings.webhook_targets, use="a webhook", setting="JOBAUTO_WEBHOOK_TARGETS")

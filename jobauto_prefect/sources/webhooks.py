@@ -1,6 +1,6 @@
-"""Webhooks: addresses are told of changes and ends of jobs.
+"""Webhooks: URLs are notified of changes and ends of jobs.
 
-The header `webhook-id` of one that is sent again is the same.
+A webhook that is sent again has the same header `webhook-id`.
 """
 
 import base64
@@ -40,7 +40,7 @@ class Message:
 
 
 class WebhookSender(Sender[PendingAction, Message]):
-    """Sends webhooks, some at a time to each address."""
+    """Sends webhooks, a few at a time to each address."""
 
     def is_due(self, session: ReadingSession) -> bool:
         """Whether there is any webhook to send."""
@@ -51,10 +51,10 @@ class WebhookSender(Sender[PendingAction, Message]):
         return pending_actions.claim_webhooks(session, self.sending, EACH)
 
     def load(self, session: ReadingSession, claim: PendingAction) -> Message:
-        """Write the body and the headers of a webhook."""
+        """Build the body and the headers of a webhook."""
         event = claim.event
         content = json.dumps(body_of(session, event), ensure_ascii=False).encode()
-        # A new ledger counts from 1 again: its key tells its events from former ones.
+        # A new ledger counts from 1 again: its key distinguishes its events from earlier ones.
         name = f"{self.ledger.box.fingerprint} {event.id} {event.created_at.isoformat()}"
         headers = {
             "Content-Type": "application/json",
@@ -77,7 +77,7 @@ class WebhookSender(Sender[PendingAction, Message]):
         return key.get_secret_value() if key is not None and self._is_receiver(action) else None
 
     def _is_receiver(self, action: PendingAction) -> bool:
-        """Whether the settings name it: others have no business with what the settings hold."""
+        """Whether the settings name its address: others do not get the settings' key and token."""
         return action.target in self.settings.webhook_urls
 
     def name(self, claim: PendingAction) -> str:
@@ -85,7 +85,7 @@ class WebhookSender(Sender[PendingAction, Message]):
         return f"webhook {claim.id}"
 
     def postpone(self, session: WritingSession, claim: PendingAction, error: str) -> None:
-        """Have it sent again later."""
+        """Retry it later."""
         self._record(session, claim.id, error)
 
     def recipient(self, message: Message) -> str:
@@ -93,11 +93,11 @@ class WebhookSender(Sender[PendingAction, Message]):
         return message.url
 
     def label(self, message: Message) -> str:
-        """Return the number of the webhook: its address may hold a secret."""
+        """Return the number of the webhook, because its address may be a secret."""
         return f"webhook {message.action_id}"
 
     async def send(self, client: httpx.AsyncClient, message: Message) -> str | None:
-        """Post a webhook; return why it was not accepted, None: it was."""
+        """POST a webhook; return why it was not accepted, None if it was."""
         return await post(client, self.rules, message.url, message.content, message.headers)
 
     def release(self, session: WritingSession, message: Message) -> None:
@@ -105,7 +105,7 @@ class WebhookSender(Sender[PendingAction, Message]):
         pending_actions.release(session, [message.action_id])
 
     def record(self, session: WritingSession, message: Message, error: str | None) -> None:
-        """Complete the action of a webhook, or have it sent again later."""
+        """Complete the action of a webhook, or retry it later."""
         self._record(session, message.action_id, error)
 
     def _record(self, session: WritingSession, action_id: int, error: str | None) -> None:
@@ -119,7 +119,7 @@ class WebhookSender(Sender[PendingAction, Message]):
 
 
 ENCODED_KEY = "whsec_"
-"""Begins a key that is written in Base64."""
+"""Prefix of a key in Base64."""
 
 Body = dict[str, Any]
 
@@ -172,14 +172,14 @@ def _time(instant: datetime | None) -> str | None:
 
 
 def signature(secret: str, message_id: str, timestamp: str, content: bytes) -> str:
-    """Return the header `webhook-signature`, as https://www.standardwebhooks.com has it."""
+    """Return the header `webhook-signature`, according to https://www.standardwebhooks.com."""
     signed = f"{message_id}.{timestamp}.".encode() + content
     digest = hmac.new(_key(secret), signed, hashlib.sha256).digest()
     return f"v1,{base64.b64encode(digest).decode()}"
 
 
 def _key(secret: str) -> bytes:
-    """Return the key's bytes: those of its text, or behind `whsec_` those that Base64 says."""
+    """Return the key's bytes: its text, or after `whsec_` decoded Base64."""
     if secret.startswith(ENCODED_KEY):
         try:
             return base64.b64decode(secret.removeprefix(ENCODED_KEY), validate=True)
