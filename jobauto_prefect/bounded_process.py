@@ -1,4 +1,4 @@
-"""Work whose cost others decide, done in a process that may take so much and no more."""
+"""Work of unpredictable cost, run in a process with limits."""
 
 import os
 import pickle
@@ -14,16 +14,16 @@ from jobauto_prefect.errors import Contended
 
 CPU_SECONDS = 5
 WALL_SECONDS = 30.0
-"""What the processor seconds may take on a busy machine."""
+"""Real time for the CPU seconds on a busy machine."""
 
 MEMORY_BYTES = 1024**3
 ANSWER_BYTES = 16 * 1024 * 1024
 AT_ONCE = 2
 WAIT_SECONDS = 2.0
-"""How long to wait for one of the others: threads that wait serve nobody."""
+"""How long to wait for a free process: waiting threads serve nobody."""
 
 INHERITED = ("PATH", "LD_LIBRARY_PATH", "PYTHONPATH")
-"""All that the process gets of this one's environment."""
+"""The only variables that the process inherits."""
 
 OUT_OF_MEMORY, TOO_LONG = 3, 4  # exit codes
 
@@ -33,17 +33,17 @@ T = TypeVar("T")
 
 
 class TooExpensive(Exception):
-    """It takes more than it may; the message says of what."""
+    """The work exceeds a limit; the message names it."""
 
 
 def run_bounded(work: Callable[..., T], *arguments: object) -> T:
-    """Return what a function returns, or raise what it raises; all of it can be pickled.
+    """Return the function's result, or raise its error; all of it must be picklable.
 
-    It must not be asked within a transaction: it may take seconds.
+    Do not call it inside a transaction: it may take seconds.
 
     Raises:
-        TooExpensive: it takes too much time or memory, or its answer is too long.
-        Contended: others are at it; ask again.
+        TooExpensive: it takes too much time or memory, or its result is too large.
+        Contended: too many others are running; ask again.
     """
     if not _free.acquire(timeout=WAIT_SECONDS):
         raise Contended("others have values looked into just now; ask again")
@@ -77,7 +77,7 @@ def _reason(code: int) -> str:
 
 
 def main() -> int:
-    """Do the work that standard input names, and write how it went to standard output."""
+    """Do the work read from standard input, and write its result to standard output."""
     os.nice(10)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     resource.setrlimit(resource.RLIMIT_CPU, (CPU_SECONDS, CPU_SECONDS))

@@ -1,4 +1,4 @@
-"""Which connections need certificates to judge by, and these."""
+"""The certificates that TLS connections need, loaded on demand."""
 
 import functools
 from typing import TYPE_CHECKING
@@ -8,18 +8,18 @@ if TYPE_CHECKING:
 
 
 def needs_certificates(url: str) -> bool:
-    """Whether a client of this address has to load the certificates that are trusted."""
+    """Whether a client of this URL must load the trusted certificates."""
     return url.startswith("https:")
 
 
 @functools.cache
 def load_certificates(*, by_environment: bool = True) -> "ssl.SSLContext":
-    """Load the certificates that are trusted, once for all clients of this process.
+    """Load the trusted certificates, once for all clients of this process.
 
-    That takes longer than most requests: where an event loop runs, call it in a thread.
+    That takes longer than most requests: in an event loop, call it in a thread.
 
     Args:
-        by_environment: heed SSL_CERT_FILE and SSL_CERT_DIR.
+        by_environment: respect SSL_CERT_FILE and SSL_CERT_DIR.
     """
     import httpx
 
@@ -27,5 +27,5 @@ def load_certificates(*, by_environment: bool = True) -> "ssl.SSLContext":
 
 
 def verification(url: str) -> "ssl.SSLContext | bool":
-    """Return by what a client of this address judges its server, as httpx takes it."""
+    """Return the `verify` argument of httpx for clients of this URL."""
     return load_certificates() if needs_certificates(url) else False

@@ -1,4 +1,4 @@
-"""The time, as something that is handed in."""
+"""Time, as a dependency that is passed in."""
 
 import logging
 import time
@@ -12,24 +12,24 @@ logger = logging.getLogger(__name__)
 Clock = Callable[[], datetime]
 
 TOLERATED = timedelta(seconds=1)
-"""How far the host's clock may be from the one that counts before it is said."""
+"""How far the host's clock may differ from the authoritative one before a warning."""
 
 
 def utc_now() -> datetime:
-    """Return the present instant by the host's clock, zone-aware, in UTC."""
+    """Return the current instant by the host's clock, zone-aware, in UTC."""
     return datetime.now(UTC)
 
 
 @lru_cache(maxsize=1)
 def zone_names() -> frozenset[str]:
-    """Return the time zones that Prefect takes too: files such as right/UTC are none."""
+    """Return the time zones that Prefect also accepts: no files such as right/UTC."""
     return frozenset(available_timezones())
 
 
 def seconds_since_boot() -> float:
-    """Return seconds that pass evenly whatever sets the host's clock, suspension included.
+    """Return seconds that pass evenly even if the host's clock is set, including suspension.
 
-    Only differences mean something. Where the system has no such clock, suspension is left out.
+    Only differences are meaningful. If the system has no such clock, suspension is left out.
     """
     boot_time = getattr(time, "CLOCK_BOOTTIME", None)
     return time.monotonic() if boot_time is None else time.clock_gettime(boot_time)
@@ -38,10 +38,10 @@ def seconds_since_boot() -> float:
 class SharedClock:
     """A `Clock` that follows another machine's; before its first reading, the host's.
 
-    It is this machine's time since start-up, which no one sets, plus what was read.
+    It is this machine's monotonic time plus the offset last read.
 
     Args:
-        whose: the clock that counts, as the log names it.
+        whose: the authoritative clock, as the log names it.
         host: the host's own clock, which is only compared.
         uptime: seconds that pass evenly, also while the machine is suspended.
     """
@@ -53,24 +53,24 @@ class SharedClock:
         self._host = host
         self.uptime = uptime
         self._zero: datetime | None = None  # the other clock's time when `uptime` was 0
-        self._half_trip = 0.0  # by so many seconds that may be wrong
+        self._half_trip = 0.0  # maximum error of the reading in seconds
         self._warned = False
 
     def __call__(self) -> datetime:
-        """Return the other clock's present instant, zone-aware, in UTC."""
+        """Return the other clock's current instant, zone-aware, in UTC."""
         if self._zero is None:
             return self._host()
         return self._zero + timedelta(seconds=self.uptime())
 
     @property
     def host_is_ahead(self) -> timedelta:
-        """How far the host's clock is ahead of the one that counts; negative: behind."""
+        """How far the host's clock is ahead of the authoritative one; negative: behind."""
         return self._host() - self()
 
     def read(self, instant: datetime, asked_at: float, answered_at: float) -> None:
-        """Note that the other clock showed `instant` between these two instants of `uptime`.
+        """Record that the other clock showed `instant` between these two instants of `uptime`.
 
-        A slower answer than the one that counts is used only where the two can't both be true.
+        An answer slower than the current reading's is used only if the two contradict each other.
         """
         half_trip = (answered_at - asked_at) / 2
         zero = instant.astimezone(UTC) - timedelta(seconds=asked_at + half_trip)
@@ -88,7 +88,7 @@ class SharedClock:
         self._warned = differs
 
     def note_passed(self, instant: datetime) -> None:
-        """Note that the other clock has passed an instant for certain: from now on so has this."""
+        """Record that the other clock has passed an instant, so that this one has, too."""
         if self() < instant:
             self._zero = instant.astimezone(UTC) - timedelta(seconds=self.uptime())
 
@@ -97,6 +97,6 @@ class SharedClock:
 
 
 def offset_text(difference: timedelta) -> str:
-    """Return a difference of two clocks in words that go before the other's name."""
+    """Return the difference of two clocks in words to precede the other's name."""
     seconds = difference.total_seconds()
     return f"{abs(seconds):.1f} s {'ahead of' if seconds > 0 else 'behind'}"

@@ -1,12 +1,12 @@
-"""Where the contract is, and the console's pages that Prefect's pages and mails lead to."""
+"""Addresses of the contract, and of console pages that Prefect's pages and mails link to."""
 
 from jobauto_prefect.kinds import KINDS
 
 CONTRACT = "/api/v1"
-"""Where the routes of the contract are."""
+"""Path of the contract's routes."""
 
 CONSOLE = "/console"
-"""Where all pages of the console are but the first."""
+"""Path of all console pages except the first."""
 
 
 def list_address(kind: str) -> str:

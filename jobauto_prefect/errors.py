@@ -3,37 +3,37 @@
     JobautoError
     ├── InvalidInput           bad input; carries every error with its place
     │   ├── InvalidDefinition  an application definition that breaks the format
-    │   ├── KeyReused          an idempotency key that came before, with another request
-    │   └── OtherId            a body for another record than the path's
-    ├── NotFound               a record that is not there, or not for this person
+    │   ├── KeyReused          an idempotency key used before for another request
+    │   └── OtherId            a body for another record than the path
+    ├── NotFound               no such record, or hidden from this person
     ├── Conflict               the record's state forbids it
     │   ├── KeyTaken           another record with the same key came first
     │   ├── NumberTaken        a claim for a run that another job holds
-    │   ├── ClaimOver          a claim asked again whose job does not run under it any more
-    │   ├── InProgress         the first request of an idempotency key is being worked on
-    │   ├── StalePlan          of files to apply; carries the plan as it is now
-    │   ├── Locked             another process is at it just now
-    │   └── PrefectRefuses     what Prefect is told is invalid to it, now and later
-    ├── RecordExists           one that was to be new is there already
-    ├── NotAcceptable          a format that is not spoken; carries those that are
+    │   ├── ClaimOver          a repeated claim whose job no longer runs under it
+    │   ├── InProgress         the first request of an idempotency key is in progress
+    │   ├── StalePlan          an outdated plan of files; carries the current one
+    │   ├── Locked             another process holds the lock
+    │   └── PrefectRefuses     Prefect considers the request invalid, now and later
+    ├── RecordExists           a record to be created already exists
+    ├── NotAcceptable          only unsupported formats; carries the supported ones
     ├── Unauthorized           no credentials, or bad ones
     ├── Forbidden              known, but not allowed
     ├── TooManyRequests        too many failed sign-ins or requests; carries when to try again
-    ├── Unavailable            a neighbour does not answer; trying again later may work
-    │   ├── Contended          somebody else changed the same just now; ask again
+    ├── Unavailable            a service does not answer; a later retry may work
+    │   ├── Contended          somebody else is changing the same record; try again
     │   ├── LedgerUnavailable
     │   ├── PrefectUnavailable
     │   ├── FacadeUnavailable
     │   └── SourceUnavailable  an adapter database that can't be used
     ├── PrefectFailed          Prefect fails on this request, and answers others
     ├── NotReady               this installation lacks something; the message names the command
-    │   └── KeyMissing         the key of the secret values is not there
-    ├── BackupDamaged          a file is no backup, is cut off, or was altered
-    ├── AuditDamaged           the audit trail is not as it was sealed
+    │   └── KeyMissing         the key of the secret values is missing
+    ├── BackupDamaged          a file is no backup, is truncated, or was altered
+    ├── AuditDamaged           the audit trail differs from what was sealed
     └── StartFailed            a job's process could not be started
 
-Every message says what is wrong and what to do next. Where HTTP statuses and exit codes come
-from these errors is said once each: `facade/http/errors.py` and `cli/__init__.py`.
+Every message says what is wrong and what to do next. HTTP statuses and exit codes are derived from
+these errors in one place each: `facade/http/errors.py` and `cli/__init__.py`.
 """
 
 from collections.abc import Mapping, Sequence
@@ -45,11 +45,11 @@ from jobauto_prefect.wording import pluralize
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """One thing wrong with an input.
+    """One fault of an input.
 
-    `pointer` is a JSON pointer (`""` is the whole document), `rule` the short name of the rule
-    that is broken, `line` and `column` count from 1 and are None where unknown. `file` is the
-    path of the file, as it was named; None where the input is none.
+    `pointer` is a JSON pointer (`""` is the whole document), `rule` the short name of the broken
+    rule, `line` and `column` count from 1 and are None if unknown. `file` is the path of the file,
+    as it was given; None if the input is not a file.
     """
 
     pointer: str
@@ -60,16 +60,16 @@ class Fault:
     file: str | None = None
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the error as JSON has it; fields without a value are left out."""
+        """Return the fault as JSON; fields without a value are left out."""
         return {key: value for key, value in asdict(self).items() if value is not None}
 
 
 class JobautoError(Exception):
-    """Anything this project refuses or fails at; the message is one line for a person."""
+    """Any refusal or failure of this project; the message is one line for a person."""
 
 
 class InvalidInput(JobautoError):
-    """Bad input, with every error at once."""
+    """Bad input, with all faults at once."""
 
     def __init__(self, faults: Sequence[Fault], message: str | None = None) -> None:
         self.faults = tuple(faults)
@@ -83,11 +83,11 @@ class InvalidInput(JobautoError):
 
 
 class InvalidDefinition(InvalidInput):
-    """An application definition that breaks the format (specification 2.1)."""
+    """An application definition that violates the format (specification 2.1)."""
 
 
 class KeyReused(InvalidInput):
-    """An `Idempotency-Key` that this person used before, for another request."""
+    """An `Idempotency-Key` that this person has used before, for another request."""
 
 
 class TooLarge(InvalidInput):
@@ -98,7 +98,7 @@ class TooLarge(InvalidInput):
 
 
 class UnknownEncoding(InvalidInput):
-    """A body whose Content-Encoding is not spoken."""
+    """A body with an unsupported Content-Encoding."""
 
     def __init__(self) -> None:
         message = "Content-Encoding may be gzip; send the body packed by that, or as it is"
@@ -106,7 +106,7 @@ class UnknownEncoding(InvalidInput):
 
 
 class OtherId(InvalidInput):
-    """The body is for another record than the path's; `expected` is the path's id."""
+    """The body is for another record than the path; `expected` is the path's id."""
 
     def __init__(self, expected: int, received: Any) -> None:
         self.expected = expected
@@ -115,15 +115,15 @@ class OtherId(InvalidInput):
 
 
 class NotFound(JobautoError):
-    """No such record, or none this person may see."""
+    """There is no such record, or this person may not see it."""
 
 
 class Conflict(JobautoError):
-    """The state of the record forbids what was asked."""
+    """The state of the record forbids the request."""
 
 
 class RecordExists(JobautoError):
-    """A record that was to be new is there already."""
+    """A record to be created already exists."""
 
 
 class KeyTaken(Conflict):
@@ -135,7 +135,7 @@ class NumberTaken(Conflict):
 
 
 class ClaimOver(Conflict):
-    """A claim was asked again, and its job does not run under it any more.
+    """A repeated claim, whose job no longer runs under it.
 
     `reason` says why: `ended`, `lost`, or `superseded` by another attempt.
     """
@@ -146,7 +146,7 @@ class ClaimOver(Conflict):
 
 
 class InProgress(Conflict):
-    """The first request with this `Idempotency-Key` is being worked on.
+    """The first request with this `Idempotency-Key` is still being processed.
 
     `retry_after` is in whole seconds.
     """
@@ -155,7 +155,7 @@ class InProgress(Conflict):
 
 
 class StalePlan(Conflict):
-    """What was planned is not what would be done now; `plan` is, as answers have it."""
+    """The plan is outdated; `plan` is the current one, in the form of answers."""
 
     def __init__(self, plan: Mapping[str, Any]) -> None:
         self.plan = plan
@@ -164,15 +164,15 @@ class StalePlan(Conflict):
 
 
 class Locked(Conflict):
-    """Another process is at it just now; it may be tried again in a moment."""
+    """Another process holds the lock; try again in a moment."""
 
 
 class PrefectRefuses(Conflict):
-    """What Prefect is told is invalid to it (422): the same again is refused again."""
+    """Prefect considers the request invalid (422) and will refuse it again."""
 
 
 class NotAcceptable(JobautoError):
-    """No format that is asked for is spoken; `formats` are those that are."""
+    """No requested format is supported; `formats` are the supported ones."""
 
     def __init__(self, message: str, formats: Sequence[str]) -> None:
         self.formats = tuple(formats)
@@ -180,7 +180,7 @@ class NotAcceptable(JobautoError):
 
 
 class Unauthorized(JobautoError):
-    """No credentials, or credentials that are not valid."""
+    """Credentials are missing or invalid."""
 
 
 class Forbidden(JobautoError):
@@ -202,7 +202,7 @@ class Unavailable(JobautoError):
 
 
 class Contended(Unavailable):
-    """Somebody else changed the same record just now; asked again, it is decided."""
+    """Somebody else is changing the same record; try again."""
 
 
 class LedgerUnavailable(Unavailable):
@@ -214,7 +214,7 @@ class PrefectUnavailable(Unavailable):
 
 
 class PrefectFailed(JobautoError):
-    """Prefect's own code failed on this request, and it answers others; its log says how."""
+    """Prefect's own code failed on this request but answers others; see its log."""
 
 
 class FacadeUnavailable(Unavailable):
@@ -226,26 +226,26 @@ class SourceUnavailable(Unavailable):
 
 
 class NotReady(JobautoError):
-    """This installation lacks something; the message names the command that makes it."""
+    """This installation lacks something; the message names the command that creates it."""
 
 
 class KeyMissing(NotReady):
-    """The key that encrypts secret values is not there or can't be used."""
+    """The key that encrypts secret values is missing or unusable."""
 
 
 class BackupDamaged(JobautoError):
-    """A file is no backup of this service, is not whole, or is not as it was written."""
+    """A file is no backup of this service, is incomplete, or was altered."""
 
 
 class AuditDamaged(JobautoError):
-    """The audit trail is not as the services have sealed it."""
+    """The audit trail differs from what the services have sealed."""
 
 
 class StartFailed(JobautoError):
     """A job's process could not be started.
 
-    `exit_code` is what a shell would return (127 not found, 126 not executable); None where
-    nobody tried.
+    `exit_code` is what a shell would return (127 not found, 126 not executable); None if nobody
+    tried.
     """
 
     def __init__(self, message: str, exit_code: int | None = None) -> None:
@@ -254,7 +254,7 @@ class StartFailed(JobautoError):
 
 
 class WorkerUnable(StartFailed):
-    """The worker can't start any such job just now, and nothing of this one began.
+    """The worker can't start any such job at the moment, and this one did not begin.
 
     `part` is what is missing: "disk", "processes", or the name of an executor.
     """

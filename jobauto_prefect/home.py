@@ -1,8 +1,8 @@
 """The home and the files of this service: closed to all other users of the machine.
 
-The ledger holds hashes of passwords and other companies' output, and native jobs may run as users
-of their own (`--run-as`). What is made is made closed, and what is found open is closed at a start,
-but for a home that was opened by hand to those who only pass through it (0711).
+The ledger holds hashes of passwords and other companies' output, and native jobs may run as other
+users (`--run-as`). New files are created closed, and open ones are closed at a start, except for a
+home that was manually opened for traversal only (0711).
 """
 
 import contextlib
@@ -21,15 +21,15 @@ PRIVATE = 0o700
 PASSABLE = 0o711
 OTHERS = 0o077
 READ_OR_WRITE = 0o066
-"""What may be done to a folder beside passing through it, by others than its owner."""
+"""Permissions on a folder for others than its owner, apart from traversal."""
 
 
 RESTORING = "restore.incomplete"
-"""There from when a backup begins to be restored into a home until all of it is."""
+"""Exists from the beginning of a restoration into a home until it is complete."""
 
 
 def make_home(settings: "Settings") -> None:
-    """Make the home where it is missing, and close what is open.
+    """Create the home if it is missing, and close what is open.
 
     Raises:
         NotReady: a backup was being restored into it.
@@ -40,10 +40,10 @@ def make_home(settings: "Settings") -> None:
 
 
 def require_whole(home: Path) -> None:
-    """Check that no backup was being restored into a home and is not to its end.
+    """Require that no incomplete backup is in a home.
 
     Raises:
-        NotReady: one was; the message says what helps.
+        NotReady: the restoration was interrupted; the message says what to do.
     """
     with contextlib.suppress(OSError):
         helps = (home / RESTORING).read_text().strip()
@@ -58,10 +58,10 @@ def close_home(settings: "Settings") -> None:
 
 
 def open_paths(settings: "Settings") -> Iterator[Path]:
-    """Yield what others can reach of the home, its files and logs, and of the ledger.
+    """Yield the parts of the home, its files and logs, and of the ledger that others can access.
 
-    Not the key: it is refused where others can read it, for they may have done so. Not the folders
-    of jobs and of Helm, whose modes are their own.
+    Not the key: if others can read it, it is refused, because they may have done so. Not the
+    folders of jobs and of Helm, which have other modes.
     """
     home = settings.home
     if _is(stat.S_ISDIR, home) and not _is_shared(home) and _mode(home) & READ_OR_WRITE:
@@ -75,16 +75,16 @@ def open_paths(settings: "Settings") -> Iterator[Path]:
 
 
 def make_folder(folder: Path, mode: int = PRIVATE) -> None:
-    """Make a folder where it is missing, and those it is in, all of this mode."""
+    """Create a missing folder and its missing parents, all with this mode."""
     missing = [path for path in (folder, *folder.parents) if not path.exists()]
     for path in reversed(missing):
         with contextlib.suppress(FileExistsError):
             path.mkdir(mode)
-            path.chmod(mode)  # whatever the umask
+            path.chmod(mode)  # regardless of the umask
 
 
 def private_file(path: str, flags: int) -> int:
-    """Open a file as its owner's alone where it is made: an opener (see `open`)."""
+    """Open a file, which only its owner may access if it is new: an opener (see `open`)."""
     return os.open(path, flags, 0o600)
 
 
@@ -103,12 +103,12 @@ def _listed(folder: Path) -> list[Path]:
 
 
 def _is_shared(folder: Path) -> bool:
-    """Whether it is meant for many users, as /tmp is."""
+    """Whether the folder is meant for many users, like /tmp."""
     return bool(folder.stat().st_mode & stat.S_ISVTX)
 
 
 def _is(kind: Callable[[int], bool], path: Path) -> bool:
-    """Whether a path is of a kind itself: a link leads to what may be anybody's."""
+    """Whether the path itself is of a kind: anybody may own a link's target."""
     try:
         return kind(path.lstat().st_mode)
     except OSError:

@@ -1,4 +1,4 @@
-"""Errors and HTTP statuses: what the facade answers, and what its clients make of that again."""
+"""Errors and HTTP statuses: the facade's answers, and how its clients read them."""
 
 from collections.abc import Mapping
 
@@ -37,15 +37,15 @@ STATUS: Mapping[type[JobautoError], int] = {
     NotReady: 503,
     JobautoError: 500,
 }
-"""The classes of errors, and the statuses they are answered with."""
+"""The classes of errors, and the statuses of their answers."""
 
 BUSY = frozenset({408, 425, 429})
-"""Statuses below 500 that say to try again."""
+"""Statuses below 500 that ask for a retry."""
 
 REFUSALS: Mapping[int, type[JobautoError]] = {
     STATUS[kind]: kind for kind in (Unauthorized, Forbidden, NotFound, Conflict)
 }
-"""What an answer with one of these statuses is raised as."""
+"""The error that an answer with one of these statuses raises."""
 
 
 def status_of(error: JobautoError) -> int:

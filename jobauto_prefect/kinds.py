@@ -1,6 +1,6 @@
-"""The kinds of records: what each is called, what it is known by, and what it refers to.
+"""The kinds of records: their names, keys and references.
 
-Paths, the document, lists, files and commands are made from these words. Columns are in
+Paths, the document, lists, files and commands are built from these words. Columns are in
 `ledger/records`; body, answer and write in `facade/kinds`.
 """
 
@@ -11,7 +11,7 @@ from typing import Literal
 
 @dataclass(frozen=True, slots=True)
 class Reference:
-    """A field of a body with the id of a record of `kind`; `many`: with a list of them."""
+    """A field of a body with the id of a record of `kind`; `many`: with a list of ids."""
 
     field: str
     kind: str
@@ -30,24 +30,24 @@ class Kind:
     In REST, `item` is its name in paths of records and `collection` in those of lists; `parameter`
     names the id in the document. `permissions` is the first part of its permissions' names.
     `columns` are those of HTML lists, CSV and tables of related records; `pages` are the sub-pages
-    of one record: what people call them, and their path below it. `paged` lists come newest first,
-    100 at a time; the others whole. `aliases` are other names that fields of its body have.
+    of one record: their titles, and their paths below it. `paged` lists come newest first, 100 at a
+    time; the others completely. `aliases` are alternative names of fields in its body.
 
-    `known_by` says by what a write without an id finds its record ("": ids only), `named` what may
-    stand in place of its number ("": nothing), `required` what a new record needs: a field of each
-    group. `references` are the fields of its body that refer to records; the company comes before
-    what may be its own.
+    `known_by` is the field by which a write without an id finds its record ("": ids only), `named`
+    the one that may replace its number ("": none), `required` what a new record needs: a field of
+    each group. `references` are the fields of its body that refer to records; the company comes
+    before references that depend on it.
 
     `owner`: its records belong to a `company`, or to a company or to everybody (`shared`).
-    `counted` is what a number of them is called, where that is not `noun` and `nouns`.
+    `counted` is the noun for a number of them, if not `noun` and `nouns`.
 
-    In files, `key` are the fields it is known by (none: files have no such records) and `values` is
+    In files, `key` are the identifying fields (none: files have no such records) and `values` is
     the field that maps names to values.
 
-    In the console, `folder` is the part of addresses that its pages have instead of `collection`.
+    In the console, `folder` replaces `collection` in the addresses of its pages.
 
-    `command` is its group of commands, `about` that group's help, `metavar` what its records are
-    called there, `example` what may follow `create`, and `listed` what may follow `list`.
+    `command` is its group of commands, `about` that group's help, `metavar` the placeholder of a
+    record there, `example` arguments of `create`, and `listed` arguments of `list`.
     """
 
     item: str
@@ -78,12 +78,12 @@ class Kind:
 
     @property
     def noun(self) -> str:
-        """What people call a record, within a sentence: `run template`."""
+        """The name of a record within a sentence: `run template`."""
         return self.one.lower()
 
     @property
     def nouns(self) -> str:
-        """What people call several: `run templates`."""
+        """Its plural: `run templates`."""
         return self.many.lower()
 
     @property
@@ -93,7 +93,7 @@ class Kind:
 
     @property
     def lists(self) -> Mapping[str, str]:
-        """The kinds of which a field lists records of the record's own company, by field."""
+        """The kinds whose records a field lists, limited to the record's own company, by field."""
         return {
             each.field: each.kind
             for each in self.references
@@ -111,7 +111,7 @@ class Kind:
 
     @property
     def read(self) -> str:
-        """The permission that reading takes."""
+        """The permission to read."""
         return "security.audit" if self.permissions == "security" else f"{self.permissions}.read"
 
 
@@ -348,7 +348,7 @@ KINDS: Mapping[str, Kind] = {
         ),
     )
 }  # fmt: skip
-"""By the name of a record in paths, in the order in which pages and the document list them."""
+"""By the name of a record in paths, in the order of pages and the document."""
 
 
 FILE_KINDS: Mapping[str, Kind] = {
@@ -358,7 +358,7 @@ FILE_KINDS: Mapping[str, Kind] = {
         "eventsource", "eventrule",
     )
 }  # fmt: skip
-"""Those of files, in the order of writing: each refers to those before it only."""
+"""The kinds in files, in the order of writing: each refers only to earlier ones."""
 
 
 COLLECTIONS: Mapping[str, Kind] = {kind.collection: kind for kind in KINDS.values()}

@@ -1,7 +1,7 @@
 """The Unix socket at which the facade of a home answers this machine's command line.
 
-It is in a folder of the home that is its owner's alone. The address of a socket has 107 bytes at
-most, so it is reached through the open folder, however long the path of the home is.
+It is in a folder of the home that only its owner may access. The address of a socket has at most
+107 bytes, so it is opened relative to that folder, however long the path of the home is.
 """
 
 import contextlib
@@ -18,14 +18,14 @@ from jobauto_prefect.home import PRIVATE, make_folder, private_file
 FOLDER = "run"
 NAME = "facade.sock"
 LOCK = "facade.lock"
-"""Held by whoever listens; says which database that facade was told of."""
+"""Held by the listener; names the database of that facade."""
 
 BACKLOG = 128
 DATABASE = ("DB_CONNECTION", "DB_HOST", "DB_PORT", "DB_DATABASE", "JOBAUTO_DATABASE_URL")
 
 
 def database_environment(environment: Mapping[str, str]) -> dict[str, str]:
-    """Return what an environment says of the ledger's database, without its password."""
+    """Return the variables for the ledger's database in an environment, without its password."""
     return {
         name: environment[name].rpartition("@")[2] for name in DATABASE if environment.get(name)
     }
@@ -33,9 +33,9 @@ def database_environment(environment: Mapping[str, str]) -> dict[str, str]:
 
 @contextlib.contextmanager
 def listen(home: Path) -> Iterator[socket.socket | None]:
-    """Listen at a socket in a home; None: another facade has it, or there are no such sockets.
+    """Listen at a socket in a home; None: another facade has it, or sockets are not supported.
 
-    What is left of one that was killed is replaced.
+    The socket of a killed facade is replaced.
     """
     if not hasattr(socket, "SO_PEERCRED"):
         yield None
@@ -61,7 +61,7 @@ def listen(home: Path) -> Iterator[socket.socket | None]:
 def _bound(folder: Path) -> Iterator[socket.socket]:
     (folder / NAME).unlink(missing_ok=True)
     with socket.socket(socket.AF_UNIX) as listener, _address(folder) as address:
-        before = os.umask(0o177)  # made with the mode 0600: nobody else is ever let in
+        before = os.umask(0o177)  # created with mode 0600, so nobody else can ever connect
         try:
             listener.bind(address)
         finally:
@@ -73,7 +73,7 @@ def _bound(folder: Path) -> Iterator[socket.socket]:
 def connect(home: Path) -> socket.socket | None:
     """Connect to the facade of a home; None: there is none, or it has another database.
 
-    The database counts where the environment of this process names one.
+    The database matters if the environment of this process names one.
     """
     folder = home / FOLDER
     database = database_environment(os.environ)
@@ -84,13 +84,13 @@ def connect(home: Path) -> socket.socket | None:
                 connection.connect(address)
             return connection
     except (OSError, ValueError):
-        pass  # nobody listens: the file is gone, or is what a killed facade left
+        pass  # nobody listens: the file is missing, or a killed facade left it
     connection.close()
     return None
 
 
 def is_answering(home: Path) -> bool:
-    """Whether somebody listens in a home who has the database that this process was told of."""
+    """Whether a facade with this process's database listens in a home."""
     connection = connect(home)
     if connection is not None:
         connection.close()
@@ -107,7 +107,7 @@ def _address(folder: Path) -> Iterator[str]:
 
 
 def peer_user_id(connection: socket.socket) -> int:
-    """Return the user id of the process at the other end, as the kernel knows it."""
+    """Return the user id of the process at the other end, from the kernel."""
     credentials = connection.getsockopt(
         socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i")
     )

@@ -1,4 +1,4 @@
-"""Log lines, as text or as JSON, and what they are about: request, job, trace."""
+"""Log lines, as text or as JSON, and their context: request, job, trace."""
 
 import contextlib
 import json
@@ -17,23 +17,23 @@ LogFormat = Literal["text", "json"]
 TEXT = "%(asctime)s %(levelname)-7s %(name)s: %(message)s"
 CHATTY = ("httpx", "httpcore", "alembic")
 FIELDS = "fields"
-"""What `extra` may give a record: further keys of its JSON."""
+"""Key in `extra` of a record: further members of its JSON."""
 
 OF_PREFECT = (
     "PREFECT_LOGGING_HANDLERS_CONSOLE_FORMATTER",
     "PREFECT_LOGGING_HANDLERS_DEBUG_FORMATTER",
 )
-"""Prefect has handlers of its own for what does not reach ours, such as its server's uvicorn."""
+"""Prefect's handlers for loggers that bypass ours, such as its server's uvicorn."""
 
 _TRACE = re.compile(r"00-([0-9a-f]{32})-([0-9a-f]{16})-[0-9a-f]{2}")
 
 
 @dataclass(slots=True)
 class LogContext:
-    """What is being done: all that is logged meanwhile bears it.
+    """The current context, which all log lines carry.
 
-    `traceparent` is as in W3C Trace Context. It is one object for all threads and tasks of a
-    request, so that what a thread finds out is known to the line about the whole request.
+    `traceparent` is as in W3C Trace Context. All threads and tasks of a request share one object,
+    so that the line about the whole request has what a thread finds out.
     """
 
     request_id: str | None = None
@@ -41,7 +41,7 @@ class LogContext:
     traceparent: str | None = None
 
     def members(self) -> dict[str, Any]:
-        """Return what there is of request_id, job_id and trace_id."""
+        """Return those of request_id, job_id and trace_id that are known."""
         fields = {
             "request_id": self.request_id,
             "job_id": self.job_id,
@@ -57,7 +57,7 @@ _ABOUT: ContextVar[LogContext | None] = ContextVar("about", default=None)
 def log_context(
     request_id: str | None = None, job_id: int | None = None, traceparent: str | None = None
 ) -> Iterator[LogContext]:
-    """Make log lines of this block, and of tasks and threads begun in it, be about this."""
+    """Set the context of log lines in this block, and in tasks and threads begun in it."""
     noted = LogContext(request_id, job_id, traceparent)
     token = _ABOUT.set(noted)
     try:
@@ -67,23 +67,23 @@ def log_context(
 
 
 def current_log_context() -> LogContext:
-    """Return what is being done; where nobody has said that, an object nobody reads."""
+    """Return the current context; without one, an unused object."""
     return _ABOUT.get() or LogContext()
 
 
 def valid_traceparent(text: str | None) -> str | None:
-    """Return a traceparent as it came, if of version 00 with a trace and a span; else None."""
+    """Return a traceparent unchanged if it is of version 00 with a trace and a span; else None."""
     match = _TRACE.fullmatch(text or "")
     return text if match and int(match[1], 16) and int(match[2], 16) else None
 
 
 def trace_id_of(traceparent: str | None) -> str | None:
-    """Return the id of the trace; None: there is none."""
+    """Return the id of the trace; None if there is none."""
     return traceparent.split("-")[1] if traceparent else None
 
 
 class TextFormatter(logging.Formatter):
-    """One line for people; at its end what it is about, where it does not say so itself."""
+    """One line for people, with the context at its end unless the message has it."""
 
     def __init__(self) -> None:
         super().__init__(TEXT)
@@ -102,10 +102,10 @@ class TextFormatter(logging.Formatter):
 
 
 class JsonFormatter(logging.Formatter):
-    """One line of JSON: time, level, logger, message, what it is about, and `error`."""
+    """One line of JSON: time, level, logger, message, context, and `error`."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """Format the line; a traceback is inside it."""
+        """Format the line, including a traceback."""
         members: dict[str, Any] = {
             "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
             "level": record.levelname.lower(),
@@ -120,11 +120,11 @@ class JsonFormatter(logging.Formatter):
 
 
 def log_to_stderr(form: LogFormat) -> None:
-    """Log what this process does, one line each; Prefect's lines too."""
+    """Log this process's activity, one line each, with Prefect's lines."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(JsonFormatter() if form == "json" else TextFormatter())
     root = logging.getLogger()
-    root.handlers[:] = [handler]  # Prefect, where it was imported before, has set up its own
+    root.handlers[:] = [handler]  # Prefect, if imported before, has set up its own handlers
     root.setLevel(logging.INFO)
     for chatty in CHATTY:
         logging.getLogger(chatty).setLevel(logging.WARNING)

@@ -1,4 +1,4 @@
-"""Trying again while something is away: at once, then with pauses that grow."""
+"""Retries while a service is unavailable: at once, then with growing pauses."""
 
 import asyncio
 import functools
@@ -10,7 +10,7 @@ from jobauto_prefect.errors import PrefectFailed, Unavailable
 
 FIRST_PAUSE_SECONDS = 0.1
 LONGEST_PAUSE_SECONDS = 5.0
-MOST_FAILURES = 8  # of Prefect on one request, in 16 s, until it is given up
+MOST_FAILURES = 8  # of Prefect on one request, within 16 s, until it is given up
 
 Answer = TypeVar("Answer")
 Asked = ParamSpec("Asked")
@@ -19,7 +19,7 @@ logger = logging.getLogger(__name__)
 
 
 def growing_pauses() -> Iterator[float]:
-    """Return pauses in seconds without end: each twice as long as the one before, up to a limit."""
+    """Yield pauses in seconds, without end: each is twice the previous one, up to a limit."""
     pause = FIRST_PAUSE_SECONDS
     while True:
         yield pause
@@ -31,10 +31,10 @@ async def retry(
     pause_of: Callable[[Exception, float], float | None],
     patience_seconds: float | None = None,
 ) -> Answer:
-    """Ask until there is an answer, for `patience_seconds` (None: for ever).
+    """Retry until there is an answer, for `patience_seconds` (None: for ever).
 
-    `pause_of` says how long to wait after an error, given the pause that would be usual. None: the
-    error stays, and is raised.
+    `pause_of` returns the pause after an error, given the usual pause. None: the error is
+    permanent, and is raised.
     """
     loop = asyncio.get_running_loop()
     until = None if patience_seconds is None else loop.time() + patience_seconds
@@ -47,15 +47,15 @@ async def retry(
                 raise
             logger.debug("trying again in %.1f s: %s", pause, error)
         await asyncio.sleep(pause)
-    raise AssertionError  # there is always one more pause
+    raise AssertionError  # the pauses never end
 
 
 async def retry_until_available(
     ask: Callable[Asked, Awaitable[Answer]], *asked: Asked.args, **named: Asked.kwargs
 ) -> Answer:
-    """Ask a neighbouring service until it answers, however long it is away; refusals are raised.
+    """Retry a call to a service until it answers, however long that takes; raise refusals.
 
-    So is that Prefect fails on this request again and again while it answers others.
+    Repeated failures of Prefect on this request, while it answers others, are raised, too.
     """
     failures = 0
 

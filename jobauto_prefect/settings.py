@@ -1,4 +1,4 @@
-"""Settings: process environment over `database.env` over `jobauto.env` (design, section 7)."""
+"""Settings: process environment over `database.env` over `jobauto.env`."""
 
 import getpass
 import os
@@ -38,26 +38,26 @@ DRIVERS = {
     "postgresql": "postgresql+psycopg",
     "postgres": "postgresql+psycopg",
 }
-"""What DB_CONNECTION may say, and the SQLAlchemy driver it means."""
+"""Values of DB_CONNECTION, and the SQLAlchemy driver of each."""
 
 RUN_AS_DIRECTORY = Path("/var/lib/jobauto-jobs")
-"""Where the directories of jobs are that run as other users than the worker."""
+"""Where workers keep the directories of jobs that run as other users."""
 
 COMPANY_ID = "{company_id}"
-"""What stands for the id of a credential's company in `JOBAUTO_ENV_FILES`."""
+"""Placeholder for the id of a credential's company in `JOBAUTO_ENV_FILES`."""
 
 NOT_IN_NAMES = str.maketrans(dict.fromkeys("/%", "-"))
 
 MANAGEMENT_PORTS = 20
-"""How many ports from JOBAUTO_MANAGEMENT_PORT on are for the parts of one host."""
+"""Number of ports, from JOBAUTO_MANAGEMENT_PORT on, for the parts on one host."""
 
 WEB_ADDRESS = r"^https?://[^\s@#/?]+([/?][^\s#]*)?$"
 WebAddress = Annotated[str, Field(max_length=2000, pattern=WEB_ADDRESS)]
-"""An address with http or https, without a user, a password or a fragment."""
+"""A URL with http or https, without a user, a password or a fragment."""
 
 
 Days = Annotated[int, Field(ge=0, le=36500)]
-"""How long something is kept; 0: for ever."""
+"""Retention in days; 0: for ever."""
 
 
 LONGEST_MAIL_ADDRESS = 254  # RFC 5321
@@ -68,14 +68,14 @@ MAIL_ADDRESS = (
 MailAddress = Annotated[
     str, StringConstraints(max_length=LONGEST_MAIL_ADDRESS, pattern=MAIL_ADDRESS)
 ]
-"""An address as RFC 5322 has it, without quotes, comments and names: no space, no line's end."""
+"""An address according to RFC 5322, without quotes, comments and names: no space, no line end."""
 
 
 class SmtpSecurity(StrEnum):
     """How the connection to a mail server is protected."""
 
-    STARTTLS = "starttls"  #: begun in clear, encrypted before anything else is said
-    TLS = "tls"  #: encrypted from the beginning
+    STARTTLS = "starttls"  #: begins in plain text, encrypted before anything else is sent
+    TLS = "tls"  #: encrypted from the start
     NONE = "none"
 
 
@@ -87,9 +87,9 @@ SMTP_PORTS: Mapping[SmtpSecurity, int] = {
 
 
 class Settings(BaseSettings):
-    """Every setting of the service; `docs/settings.md` documents each.
+    """All settings of the service; `docs/settings.md` documents each.
 
-    The environment variable of a field is `JOBAUTO_` and its name, unless an alias is given.
+    The environment variable of a field is `JOBAUTO_` and its name, unless it has an alias.
     """
 
     model_config = SettingsConfigDict(env_prefix="JOBAUTO_", extra="ignore", populate_by_name=True)
@@ -387,7 +387,7 @@ class Settings(BaseSettings):
     @field_validator("env_files")
     @classmethod
     def _by_id(cls, paths: tuple[str, ...]) -> tuple[str, ...]:
-        """Refuse the placeholder of former versions: a slug may be given to another company."""
+        """Refuse the placeholder of earlier versions: a slug may be given to another company."""
         if any("{company}" in path for path in paths):
             raise ValueError(
                 f"{{company}} has no meaning any more; write {COMPANY_ID}, and name each folder by "
@@ -419,7 +419,7 @@ class Settings(BaseSettings):
     @field_validator("management_port")
     @classmethod
     def _apart(cls, first: int | None, known: ValidationInfo) -> int | None:
-        """Require that what needs no credentials is never at the port of what does."""
+        """Require that ports without authentication differ from those with it."""
         for name in ("api_port", "prefect_port"):
             other = known.data.get(name)
             if first is not None and other in range(first, first + MANAGEMENT_PORTS):
@@ -431,7 +431,7 @@ class Settings(BaseSettings):
 
     @model_validator(mode="after")
     def _sends_mail(self) -> Self:
-        """Require that a mail has a sender, and that no password is sent in clear."""
+        """Require a sender for mails, and encryption for the password."""
         if self.smtp_host is not None and self.smtp_from is None:
             raise ValueError("JOBAUTO_SMTP_HOST needs the sender of the mails: JOBAUTO_SMTP_FROM")
         if self.smtp_user is not None and self.smtp_tls is SmtpSecurity.NONE:
@@ -491,14 +491,14 @@ class Settings(BaseSettings):
     def work_directory(self) -> Path:
         """Where the workers of this machine keep their jobs' directories.
 
-        The home is closed, so jobs that run as others have theirs outside of it.
+        The home is closed, so jobs that run as other users have theirs outside it.
         """
         own = RUN_AS_DIRECTORY if self.run_as else self.home / "work"
         return self.worker_directory or own
 
     @property
     def prefect_ui(self) -> str:
-        """The address of Prefect's UI, without a slash at its end."""
+        """The address of Prefect's UI, without a trailing slash."""
         return (self.prefect_ui_url or self.prefect_api_url.removesuffix("/api")).rstrip("/")
 
     @property
@@ -508,7 +508,7 @@ class Settings(BaseSettings):
 
     @property
     def concurrent_jobs(self) -> int:
-        """How many jobs a worker of this machine runs at once."""
+        """The number of jobs that a worker of this machine runs at once."""
         return self.worker_limit or min(16, 4 * (os.cpu_count() or 1))
 
 
@@ -521,10 +521,10 @@ def _is_web_address(text: str) -> bool:
 
 
 def load_settings(files: Sequence[Path] | None = None, /, **values: Any) -> Settings:
-    """Read the settings once; `values` win over every source. `files` None: the usual ones.
+    """Read the settings once; `values` override every source. `files` None: the usual ones.
 
     Raises:
-        InvalidInput: naming every setting that can't be read.
+        InvalidInput: it names every invalid setting.
     """
     try:
         return Settings(_env_file=files or config_files(), **values)
@@ -538,12 +538,12 @@ def load_settings(files: Sequence[Path] | None = None, /, **values: Any) -> Sett
 
 
 def local_operator() -> str:
-    """Return how the audit trail names the person at this machine's command line."""
+    """Return the name of this machine's command-line user in the audit trail."""
     return f"os:{getpass.getuser()}"
 
 
 def worker_name(pool: str) -> str:
-    """Return how a worker of a pool on this machine is named where nobody names it."""
+    """Return the default name of a pool's worker on this machine."""
     return f"{host_name()} {pool}".translate(NOT_IN_NAMES)
 
 

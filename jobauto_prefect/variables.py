@@ -1,5 +1,6 @@
-"""Single settings, read without reading all of them: commands that ask a running service need no
-more than its home.
+"""Single settings, without reading all of them.
+
+Commands that ask a running service need only its home.
 """
 
 import os
@@ -7,16 +8,16 @@ from pathlib import Path
 
 SYSTEM = Path("/etc/jobauto")
 FILES = ("jobauto.env", "database.env")
-"""In the folder of the configuration; the later one wins."""
+"""Files in the configuration folder; the later one wins."""
 
 
 def environment_home() -> Path:
-    """Return the home that the process environment says, else the default."""
+    """Return the home in the process environment, else the default."""
     return Path(os.environ.get("JOBAUTO_HOME") or "~/.jobauto").expanduser()
 
 
 def config_directory() -> Path:
-    """Return where the files with settings are."""
+    """Return the folder of the files with settings."""
     named = os.environ.get("JOBAUTO_CONFIG_DIR")
     if named:
         return Path(named).expanduser()
@@ -24,12 +25,12 @@ def config_directory() -> Path:
 
 
 def config_files() -> tuple[Path, ...]:
-    """Return the files with settings, whether they are there or not; the later one wins."""
+    """Return the files with settings, existing or not; the later one wins."""
     return tuple(config_directory() / name for name in FILES)
 
 
 def variable(name: str) -> str | None:
-    """Return what the process environment says, else the files; None: nothing does."""
+    """Return a variable of the process environment, else of the files; None if there is none."""
     value = os.environ.get(name)
     if value is not None:
         return value
@@ -41,15 +42,15 @@ def variable(name: str) -> str | None:
 
 
 def home() -> Path:
-    """Return the home as the settings have it."""
+    """Return the home according to the settings."""
     path = variable("JOBAUTO_HOME")
     return Path(path).expanduser() if path else environment_home()
 
 
 def adopt_prefect_settings(*, of_server: bool) -> None:
-    """Let Prefect find its settings (`PREFECT_…`) that the files say; it must not be imported yet.
+    """Pass Prefect's settings (`PREFECT_…`) in the files to Prefect, before it is imported.
 
-    Without `of_server` those of its server stay out: that of its database may have a password.
+    Without `of_server`, its server's settings are left out: its database URL may have a password.
     """
     for file in reversed(config_files()):
         for name, value in stored_variables(file).items():
@@ -59,7 +60,7 @@ def adopt_prefect_settings(*, of_server: bool) -> None:
 
 
 def stored_variables(file: Path) -> dict[str, str]:
-    """Return what a file says, by name; nothing where it can't be read."""
+    """Return the variables in a file; none if it can't be read."""
     from dotenv import dotenv_values
 
     try:
