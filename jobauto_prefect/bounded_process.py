@@ -46,7 +46,7 @@ def run_bounded(work: Callable[..., T], *arguments: object) -> T:
         Contended: too many others are running; ask again.
     """
     if not _free.acquire(timeout=WAIT_SECONDS):
-        raise Contended("others have values looked into just now; ask again")
+        raise Contended("too many values are being read at the moment; try again")
     try:
         ended = subprocess.run(
             [sys.executable, "-P", "-m", __name__],
@@ -70,9 +70,9 @@ def run_bounded(work: Callable[..., T], *arguments: object) -> T:
 
 def _reason(code: int) -> str:
     if code in (-signal.SIGXCPU, -signal.SIGKILL):
-        return f"it takes more than {CPU_SECONDS} s of a processor"
+        return f"it takes more than {CPU_SECONDS} s of CPU time"
     if code == TOO_LONG:
-        return f"what it finds has more than {ANSWER_BYTES} bytes"
+        return f"its result has more than {ANSWER_BYTES} bytes"
     return f"it needs more than {MEMORY_BYTES // 1024**2} MB of memory"
 
 

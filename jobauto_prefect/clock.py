@@ -80,8 +80,8 @@ class SharedClock:
         differs = abs(ahead) > TOLERATED
         if differs and not self._warned:
             logger.warning(
-                "the clock of this host is %s %s, which is the one that counts;"
-                " let both follow the same time servers (NTP)",
+                "the clock of this host is %s %s, which is authoritative;"
+                " synchronize both with the same time servers (NTP)",
                 offset_text(ahead),
                 self._whose,
             )

@@ -101,7 +101,7 @@ class UnknownEncoding(InvalidInput):
     """A body with an unsupported Content-Encoding."""
 
     def __init__(self) -> None:
-        message = "Content-Encoding may be gzip; send the body packed by that, or as it is"
+        message = "Content-Encoding may only be gzip; compress the body that way, or not at all"
         super().__init__([Fault("", "encoding", message)])
 
 
@@ -111,7 +111,7 @@ class OtherId(InvalidInput):
     def __init__(self, expected: int, received: Any) -> None:
         self.expected = expected
         self.received = received
-        super().__init__([Fault("/id", "mismatch", f"id must be {expected}, as the path says")])
+        super().__init__([Fault("/id", "mismatch", f"id must be {expected}, as in the path")])
 
 
 class NotFound(JobautoError):
@@ -160,7 +160,7 @@ class StalePlan(Conflict):
     def __init__(self, plan: Mapping[str, Any]) -> None:
         self.plan = plan
         message = "the records have changed since this was planned, and nothing was changed"
-        super().__init__(f"{message}; look at the new plan, and send its digest")
+        super().__init__(f"{message}; check the new plan, and send its digest")
 
 
 class Locked(Conflict):

@@ -47,7 +47,7 @@ def require_whole(home: Path) -> None:
     """
     with contextlib.suppress(OSError):
         helps = (home / RESTORING).read_text().strip()
-        raise NotReady(f"jobauto restore into {home} did not come to its end; {helps}")
+        raise NotReady(f"jobauto restore into {home} did not finish; {helps}")
 
 
 def close_home(settings: "Settings") -> None:

@@ -102,11 +102,11 @@ class Settings(BaseSettings):
     )
     database_listen_url: str = Field(
         default="",
-        description="PostgreSQL URL at which LISTEN works, where that of the ledger leads through "
-        "a pool of transactions; default: that of the ledger.",
+        description="PostgreSQL URL that supports LISTEN, if that of the ledger leads through "
+        "a transaction pool; default: that of the ledger.",
     )
     database_connect_seconds: float = Field(
-        default=5, gt=0, description="Seconds PostgreSQL has to let a connection in."
+        default=5, gt=0, description="Seconds PostgreSQL has to accept a connection."
     )
     database_answer_seconds: float = Field(
         default=15,
@@ -121,7 +121,7 @@ class Settings(BaseSettings):
     database_idle_seconds: float = Field(
         default=60,
         gt=0,
-        description="Seconds after which PostgreSQL ends a transaction in which nothing is asked.",
+        description="Seconds after which PostgreSQL ends an idle transaction.",
     )
     key_file: Path | None = Field(
         default=None, description="File with the key of the secret values; default: in the home."
@@ -167,28 +167,29 @@ class Settings(BaseSettings):
     )
     extra_env: Annotated[tuple[str, ...], NoDecode] = Field(
         default=(),
-        description="Names, with commas, of variables that jobs of all applications may be given "
-        "beside those of their definitions; default: none.",
+        description="Names, with commas, of variables that jobs of all applications may get "
+        "besides those of their definitions; default: none.",
     )
     company_pools: Annotated[tuple[str, ...], NoDecode] = Field(
         default=(),
-        description="Work pools, with commas, that run templates may name beside the default one; "
-        "ID=POOL is for the company of this id alone; default: none but what administrators write.",
+        description="Work pools, with commas, that run templates may name besides the default one; "
+        "ID=POOL is for the company of this id alone; default: none, except what administrators "
+        "save.",
     )
     helm_charts: Annotated[tuple[str, ...], NoDecode] = Field(
         default=(),
         description="Charts, with commas, that definitions of companies may install; ID=CHART is "
-        "for the company of this id alone; default: none but what administrators write.",
+        "for the company of this id alone; default: none, except what administrators save.",
     )
     kubernetes_namespaces: Annotated[tuple[str, ...], NoDecode] = Field(
         default=(),
         description="Namespaces, with commas, that definitions of companies may name; ID=NAMESPACE "
-        "is for the company of this id alone; default: none but what administrators write.",
+        "is for the company of this id alone; default: none, except what administrators save.",
     )
     kubernetes_service_accounts: Annotated[tuple[str, ...], NoDecode] = Field(
         default=(),
         description="Service accounts, with commas, that run templates may name; ID=ACCOUNT is for "
-        "the company of this id alone; default: none but what administrators write.",
+        "the company of this id alone; default: none, except what administrators save.",
     )
     output_limit_bytes: int = Field(
         default=10 * 1024 * 1024, gt=0, description="Bytes of output kept of one job."
@@ -286,10 +287,10 @@ class Settings(BaseSettings):
     )
     webhook_urls: Annotated[tuple[WebAddress, ...], NoDecode] = Field(
         default=(),
-        description="Addresses, with commas, that are told of every change and every end of a job.",
+        description="Addresses, with commas, notified of every change and every end of a job.",
     )
     webhook_secret: SecretStr | None = Field(
-        default=None, description="Key of the signature of what these addresses are told."
+        default=None, description="Key that signs the notifications to these addresses."
     )
     webhook_token: SecretStr | None = Field(
         default=None, description="Sent to these addresses as X-MultiFlexi-Token."
@@ -300,7 +301,7 @@ class Settings(BaseSettings):
         "to; default: all but link-local and metadata addresses.",
     )
     smtp_host: str | None = Field(
-        default=None, description="Server that takes mail with notices; default: none."
+        default=None, description="Server for mail with notices; default: none."
     )
     smtp_port: int | None = Field(
         default=None,
@@ -390,8 +391,8 @@ class Settings(BaseSettings):
         """Refuse the placeholder of earlier versions: a slug may be given to another company."""
         if any("{company}" in path for path in paths):
             raise ValueError(
-                f"{{company}} has no meaning any more; write {COMPANY_ID}, and name each folder by "
-                "the id of its company, by a link at least: ln -s acme 7"
+                f"{{company}} is no longer supported; write {COMPANY_ID}, and name each folder by "
+                "the id of its company, for example with a link: ln -s acme 7"
             )
         return paths
 
@@ -406,14 +407,14 @@ class Settings(BaseSettings):
     @classmethod
     def _language(cls, code: str) -> str:
         if not re.fullmatch(r"[A-Za-z]{2,3}([-_][A-Za-z0-9]+)*(\.[\w-]+)?", code):
-            raise ValueError(f"{code!r} is no language; give its letters, such as en or cs_CZ")
+            raise ValueError(f"{code!r} is not a language; give its code, such as en or cs_CZ")
         return code
 
     @field_validator("url", "prefect_api_url", "prefect_ui_url")
     @classmethod
     def _address(cls, address: str) -> str:
         if address and not _is_web_address(address):
-            raise ValueError("this is no address such as http://127.0.0.1:8000, without a user")
+            raise ValueError("must be a URL such as http://127.0.0.1:8000, without a user")
         return address
 
     @field_validator("management_port")
@@ -425,7 +426,7 @@ class Settings(BaseSettings):
             if first is not None and other in range(first, first + MANAGEMENT_PORTS):
                 raise ValueError(
                     f"management ports are {first} to {first + MANAGEMENT_PORTS - 1};"
-                    f" JOBAUTO_{name.upper()} must be none of them"
+                    f" JOBAUTO_{name.upper()} must not be among them"
                 )
         return first
 

@@ -94,7 +94,7 @@ class EnvironmentNames:
             else:
                 known = [*self.declared, *self.extra]
                 there_are = (
-                    f"; there are {', '.join(known)}" if known else "; it declares none at all"
+                    f"; there are {', '.join(known)}" if known else "; it declares no variables"
                 )
                 hint = did_you_mean(name, known) or there_are
                 message = f"the application declares no {quote(name)}{hint}"
@@ -109,11 +109,11 @@ def unsafe_faults(names: Iterable[str], member: str) -> Iterator[Fault]:
 def unsafe_reason(name: str) -> str | None:
     """Return why a name is refused for values of several applications; None if it is allowed."""
     if RESERVED.fullmatch(name):
-        return "is the service's own; choose another name"
+        return "is reserved for the service; choose another name"
     if _is_impossible(name):
-        return "is no name a process can be given; choose another"
+        return "is not a name that a process can use; choose another"
     if is_guarded(name):
-        return "changes how programs are loaded, found or run; only a definition can admit it"
+        return "changes how programs are loaded, found or run; only a definition may declare it"
     return None
 
 

@@ -188,6 +188,6 @@ def _unfit(pointer: str, value: Any) -> Iterator[Finding]:
 
 def _unfit_number(pointer: str, value: float) -> Iterator[Finding]:
     if isinstance(value, float) and math.isnan(value):
-        yield Finding(pointer, "number", "NaN is no JSON number")
+        yield Finding(pointer, "number", "NaN is not a JSON number")
     elif abs(value) > sys.float_info.max:
         yield Finding(pointer, "number", "is infinite or too large for a JSON number")

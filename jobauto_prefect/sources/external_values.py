@@ -77,7 +77,7 @@ def _refusal_of_file(values: Fields, company_id: int, settings: Settings) -> str
     """
     path = values["ENV_FILE_PATH"]
     if not Path(path).is_absolute():
-        return f"{path} is no absolute path"
+        return f"{path} is not an absolute path"
     real = Path(os.path.realpath(path))
     named = [name.replace(COMPANY_ID, str(company_id)) for name in settings.env_files]
     allowed = [Path(os.path.realpath(name)) for name in named]
@@ -99,7 +99,7 @@ def _read_file(values: Fields) -> dict[str, Any]:
     try:
         status = os.fstat(descriptor)
         if not stat.S_ISREG(status.st_mode) or status.st_size > LARGEST_FILE:
-            raise SourceUnavailable(f"{path} is no file of at most {LARGEST_FILE} bytes")
+            raise SourceUnavailable(f"{path} is not a file of at most {LARGEST_FILE} bytes")
         text = os.read(descriptor, LARGEST_FILE).decode()
     except UnicodeDecodeError:
         raise SourceUnavailable(f"{path} is not in UTF-8") from None

@@ -150,7 +150,7 @@ def _fields(
             findings.append(Fault(pointer, "not-produced", message))
             continue
         if not _is_of(declared.get("type", ""), part):
-            message = f"{name} of {entry_name} was produced as no {declared['type']}"
+            message = f"{name} of {entry_name} was not produced as {declared['type']}"
             findings.append(Fault(pointer, "type", message))
         yield name, part
 
@@ -226,7 +226,7 @@ def _first_matching(matcher: PatternMatcher, pattern: str, paths: Sequence[str])
 def _content(entry: Mapping[str, Any], outputs: JobOutputs) -> bytes:
     path = file_of_entry(entry, outputs)
     if path is None:
-        raise ValueError("there is no file of it")
+        raise ValueError("it left no file")
     return outputs.read(path)
 
 

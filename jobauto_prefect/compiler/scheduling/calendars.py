@@ -183,6 +183,6 @@ def _public_holidays(country: str, subdivision: str | None) -> Any:
     try:
         return import_module("holidays").country_holidays(country, subdiv=subdivision)
     except (ImportError, NotImplementedError) as error:
-        message = "the public holidays of %s are not known here, and none is closed: %s; %s"
+        message = "the public holidays of %s are unknown here, so none is closed: %s; %s"
         logger.warning(message, country, error, "pip install 'jobauto-prefect[holidays]'")
         return None

@@ -58,8 +58,8 @@ def relative_of(offset: str) -> timedelta | None:
         return None
     if not _RELATIVE.fullmatch(offset):
         raise _invalid(
-            f"{offset!r} is no deadline; write how long after the window's start, as +3h or "
-            "+1h30m, or a time of day as 06:30"
+            f"{offset!r} is not a deadline; give a time after the window's start, such as +3h or "
+            "+1h30m, or a time of day, such as 06:30"
         )
     duration = sum((int(count) * UNITS[unit] for count, unit in _PART.findall(offset)), timedelta())
     if not timedelta() < duration <= LONGEST:

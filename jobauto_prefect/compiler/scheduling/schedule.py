@@ -90,7 +90,7 @@ def cron_of(code: str, cron: str | None = None) -> str | None:
     if code == "c":
         return _require_valid(cron) if cron and cron.strip() else None
     if code not in CRON:
-        raise _invalid("/interv", "interval", f"{code!r} is none of {', '.join(CODES)}")
+        raise _invalid("/interv", "interval", f"{code!r} is not one of {', '.join(CODES)}")
     return CRON[code]
 
 
@@ -99,19 +99,19 @@ def _require_valid(cron: str) -> str:
     if expression.startswith("@"):
         fields = NICKNAMES.get(expression.lower())
         if fields is None:
-            message = f"{expression!r} is none of {', '.join(NICKNAMES)}; "
+            message = f"{expression!r} is not one of {', '.join(NICKNAMES)}; "
             message += "use one of them or five fields"
             raise _invalid("/cron", "cron", message)
         return fields
     if len(expression.split()) != 5:
-        raise _invalid("/cron", "cron", f"{cron!r} has not the five fields of a cron expression")
+        raise _invalid("/cron", "cron", f"{cron!r} needs the five fields of a cron expression")
     # Sunday by name is 0, the first day; at the end of a range it is the last one.
     expression = _TO_SUNDAY.sub(r"\1-7", expression)
     try:
         next(CronSim(expression, datetime(2000, 1, 1)))  # noqa: DTZ001 - only whether it ever comes
     except (CronSimError, StopIteration) as error:
-        reason = (str(error) or "it never comes") + _advice(expression)
-        raise _invalid("/cron", "cron", f"{cron!r} is no cron expression: {reason}") from None
+        reason = (str(error) or "it never matches") + _advice(expression)
+        raise _invalid("/cron", "cron", f"{cron!r} is not a cron expression: {reason}") from None
     return expression
 
 

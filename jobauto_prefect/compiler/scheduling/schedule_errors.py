@@ -25,7 +25,7 @@ def schedule_faults(members: Mapping[str, Any], zone: str) -> list[Fault]:
     named, offset = members.get("timezone"), members.get("deadline_offset")
     missing = []
     if code == "c" and not (cron and cron.strip()):
-        message = "interv c runs as cron says: give its five fields, or n as interv to run never"
+        message = "interv c needs cron: give its five fields, or set interv to n to never run"
         missing = [Fault("/cron", "required", message)]
     faults = [
         *_raised(cron_of, code, cron),
@@ -40,7 +40,7 @@ def unused_cron(code: str, cron: str | None) -> list[Fault]:
     """Warn of a cron expression that the interval ignores."""
     if code == "c" or not cron:
         return []
-    message = f"with interv {code} it is not heeded; set interv to c to run as it says"
+    message = f"it is ignored with interv {code}; set interv to c to use it"
     return [Fault("/cron", "unused", message)]
 
 

@@ -102,7 +102,7 @@ def _rename_members(work: _Draft) -> None:
             del work.document[old]
             work.changed("", f"left out {old}, which {new} replaces")
         else:
-            message = f"{old} and {new} are both here and differ; move what is missing to {new}"
+            message = f"{old} and {new} both exist and differ; move what is missing to {new}"
             work.undecided.append(Fault(child("", old), SAID_TWICE, message))
 
 
@@ -161,7 +161,7 @@ def _variables(work: _Draft) -> None:
         categories = schema()["definitions"]["variable"]["properties"]["category"]["enum"]
         if isinstance(category, str) and category not in categories:
             variable["category"] = OTHER_CATEGORY
-            message = f"was {category:.40}, which is no category any more; is {OTHER_CATEGORY}"
+            message = f"was {category:.40}, which is no longer a category; is {OTHER_CATEGORY}"
             work.changed(child(pointer, "category"), message)
 
 

@@ -39,11 +39,11 @@ def login_faults(login: str) -> Iterator[str]:
     if unicodedata.normalize("NFKC", login) != login:
         yield "write each letter as one plain character (Unicode's form NFKC)"
     elif not _CHARACTERS.fullmatch(login):
-        yield "use letters, digits and signs that are seen; leave out zero-width and direction ones"
+        yield "use letters, digits and visible signs; leave out zero-width and direction ones"
     elif not _OF_ONE_SCRIPT.fullmatch(login):
         yield "use the letters of one script; those of others look alike"
     if "".join(map(_letter, login)) in ACTORS:
-        yield f"choose another one: {', '.join(sorted(ACTORS))} are no users in the audit trail"
+        yield f"choose another one: {', '.join(sorted(ACTORS))} are not users in the audit trail"
 
 
 def _letter(character: str) -> str:

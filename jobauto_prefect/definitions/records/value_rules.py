@@ -38,10 +38,8 @@ class ValueRules:
             if not is_storable(to_text(value)):
                 yield Fault(child("/env", name), "value", f"{name} {UNFIT}")
             elif len(to_text(value).encode()) > LARGEST_VALUE:
-                message = (
-                    f"{name} has more than {LARGEST_VALUE} bytes: no process can be given that"
-                )
-                yield Fault(child("/env", name), "size", f"{message}; hand it on as a file")
+                message = f"{name} has more than {LARGEST_VALUE} bytes, too many for a variable"
+                yield Fault(child("/env", name), "size", f"{message}; pass it as a file")
             elif variable is not None and not _fits(variable, value):
                 yield Fault(child("/env", name), "type", f"{name} must be of type {variable.type}")
             elif variable is not None and not _is_offered(variable, to_text(value)):

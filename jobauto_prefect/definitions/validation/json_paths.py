@@ -127,7 +127,7 @@ def read_json_path(text: str) -> JsonPath:
         compiled = _environment().compile(text)
     except (JSONPathError, RecursionError) as error:
         reason = str(error.args[0]) if error.args else "can't be read"
-        raise ValueError(f"is no JSONPath (RFC 9535): {reason}") from None
+        raise ValueError(f"is not a JSONPath (RFC 9535): {reason}") from None
     return JsonPath(all(map(_is_single, compiled.segments)), _first(compiled), compiled)
 
 

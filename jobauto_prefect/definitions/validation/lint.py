@@ -110,7 +110,7 @@ def _defaults(document: Mapping[str, Any]) -> Iterator[Finding]:
         if not fits(variable, value):
             yield Finding(place, "default-type", f"is not written as {variable.type.value}")
         elif value is not None and variable.options and not _is_offered(variable, value):
-            yield Finding(place, "default-option", "is none of the options")
+            yield Finding(place, "default-option", "is not one of the options")
 
 
 def _variable(key: str, entry: Mapping[str, Any]) -> Variable | None:
@@ -145,7 +145,7 @@ def _exit_codes(document: Mapping[str, Any]) -> Iterator[Finding]:
             message = f"a process ends with at most {LARGEST_EXIT_CODE}"
             yield Finding(pointer, "exit-code", message)
         elif code in seen:
-            yield Finding(pointer, "exit-code", f"the code {code} is here twice")
+            yield Finding(pointer, "exit-code", f"the code {code} occurs twice")
         elif code == 0 and "severity" not in entry:
             message = 'is an error without a severity; say "severity": "success"'
             yield Finding(pointer, "success-without-severity", message)
@@ -182,10 +182,10 @@ def _schema_version(document: Mapping[str, Any]) -> Iterator[Finding]:
         return
     numbers = version_numbers(stated)
     if numbers is None:
-        message = f"is no version number; the definition is judged by {SCHEMA_VERSION}"
+        message = f"is not a version number; the definition is validated by {SCHEMA_VERSION}"
         yield Finding("/schemaVersion", "schema-version", message)
     elif numbers > (version_numbers(SCHEMA_VERSION) or ()):
-        message = f"is newer than {SCHEMA_VERSION}, by which the definition is judged"
+        message = f"is newer than {SCHEMA_VERSION}, which validates the definition"
         yield Finding("/schemaVersion", "schema-version", message)
 
 

@@ -110,7 +110,7 @@ def _enum(broken: BrokenRule) -> str:
 def _pattern(broken: BrokenRule) -> str:
     if broken.value == "":
         return "must not be empty; leave the key out instead"
-    return f"does not have the form wanted: {_lower_first(broken.schema['description'])}"
+    return f"does not have the required form: {_lower_first(broken.schema['description'])}"
 
 
 def _format(broken: BrokenRule) -> str:
@@ -132,7 +132,7 @@ SENTENCES: Mapping[str, Callable[[BrokenRule], str]] = {
     "exclusiveMinimum": lambda broken: f"must be more than {broken.wanted}",
     "maximum": lambda broken: f"must be at most {broken.wanted}",
     "maxItems": lambda broken: f"must have at most {pluralize(broken.wanted, 'item')}",
-    "uniqueItems": lambda _: "must not have an item twice",
+    "uniqueItems": lambda _: "must not contain an item twice",
     "minLength": lambda broken: f"must have at least {pluralize(broken.wanted, 'character')}",
     "maxLength": lambda broken: f"must have at most {pluralize(broken.wanted, 'character')}",
 }

@@ -77,7 +77,7 @@ def _enter(positions: Positions, stack: list[_Container], piece: str, offset: in
     if top is not None and top.is_object and top.key is None:
         key: str = json.loads(piece)
         if key in top.keys:
-            message = f"the key {quote(key)} is here twice"
+            message = f"the key {quote(key)} occurs twice"
             positions.repeated.append(Finding(top.pointer, "duplicate", message, key))
         top.keys.add(key)
         top.key = key

@@ -361,7 +361,7 @@ def test_a_restore_that_died_is_used_by_nothing_and_says_what_helps(
         lambda: open_ledger(installations.empty),
         lambda: prepare_home(installations.empty),
     ):
-        with pytest.raises(NotReady, match="did not come to its end; nothing has run with it"):
+        with pytest.raises(NotReady, match="did not finish; nothing has run with it"):
             work()
 
 

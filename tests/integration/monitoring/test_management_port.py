@@ -104,6 +104,6 @@ async def test_without_the_setting_there_is_none(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["api_port", "prefect_port"])
 def test_it_is_never_the_port_of_the_contract_or_of_prefect(name: str) -> None:
-    with pytest.raises(InvalidInput, match=f"JOBAUTO_{name.upper()} must be none of them"):
+    with pytest.raises(InvalidInput, match=f"JOBAUTO_{name.upper()} must not be among them"):
         load_settings(management_port=9000, **{name: 9000 + MANAGEMENT_PORTS - 1})
     load_settings(management_port=9000, **{name: 9000 + MANAGEMENT_PORTS})

@@ -234,7 +234,7 @@ def test_a_url_is_the_one_that_was_printed(stdout: str, url: str | None) -> None
         (b"", "invoices-1.json is not JSON"),
         (b"[" * 100_000, "invoices-1.json is nested deeper than 64 levels"),
         ("{}".encode("utf-16"), "invoices-1.json is not UTF-8"),
-        (None, "there is no file of it"),
+        (None, "it left no file"),
     ],
 )
 def test_what_is_no_json_is_not_there_and_that_is_said_where_it_has_fields(

@@ -92,7 +92,7 @@ def test_every_zone_of_this_machine_is_one_to_prefect() -> None:
 
 
 def test_an_unknown_code_and_an_unknown_zone_are_refused() -> None:
-    with pytest.raises(InvalidInput, match="'x' is none of"):
+    with pytest.raises(InvalidInput, match="'x' is not one of"):
         cron_of("x")
     with pytest.raises(InvalidInput, match="no time zone 'Mars/Olympus'"):
         schedule_of("h", None, "Mars/Olympus")

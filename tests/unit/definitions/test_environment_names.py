@@ -63,12 +63,12 @@ def test_each_name_that_is_not_permitted_is_an_error_that_says_what_was_meant() 
     ]
     assert "did you mean 'LOG_LEVEL'?" in faults[0].message
     assert "there are LOG_LEVEL, TARGET, TRACE_ID" in faults[1].message
-    assert "only a definition can admit it" in faults[2].message
+    assert "only a definition may declare it" in faults[2].message
 
 
 def test_an_application_without_variables_says_so() -> None:
     (fault,) = EnvironmentNames([]).faults(["X"])
-    assert "it declares none at all" in fault.message
+    assert "it declares no variables" in fault.message
 
 
 @needs_corpus

@@ -172,7 +172,7 @@ def test_a_repeated_key_is_an_error_at_its_second_place() -> None:
         '"environment": {}', '"environment": {\n "A/B": {},\n "A/B": {}}'
     )
     fault = next(each for each in validate(source).faults if each.rule == "duplicate")
-    assert (fault.pointer, fault.message) == ("/environment", "the key 'A/B' is here twice")
+    assert (fault.pointer, fault.message) == ("/environment", "the key 'A/B' occurs twice")
     assert source.splitlines()[fault.line - 1] == ' "A/B": {}}'  # type: ignore[operator]
 
 

@@ -114,7 +114,7 @@ def test_a_category_that_is_no_longer_there_becomes_other() -> None:
     upgraded, done = valid(with_variable(category="Filtering"))
     (variable,) = upgraded["environment"].values()
     assert variable["category"] == "Other"
-    assert "was Filtering, which is no category any more; is Other" in {
+    assert "was Filtering, which is no longer a category; is Other" in {
         change.message for change in done.changes
     }
 

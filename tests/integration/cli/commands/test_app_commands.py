@@ -83,9 +83,9 @@ def test_an_error_is_told_with_its_line_and_as_json(empty: Home) -> None:
     ("raw", "place"),
     [
         (b'{\n "name": "x",\n}', ":3:1: error: is not JSON"),
-        (b'{"a": 1,\n "a": 2}', ":2:2: error: the key 'a' is here twice"),
+        (b'{"a": 1,\n "a": 2}', ":2:2: error: the key 'a' occurs twice"),
         (b'{"a": \n"\xff"}', ":2:2: error: is not UTF-8 from here on"),
-        (b'{"a":\n NaN}', ":2:2: error: /a: NaN is no JSON number"),
+        (b'{"a":\n NaN}', ":2:2: error: /a: NaN is not a JSON number"),
         (b'{"a":\n ' + b"9" * 5000 + b"}", ":2:2: error: /a: is infinite or too large"),
         (b"[" * 5000 + b"]" * 5000, ": error: is nested deeper than 64 levels"),
     ],
@@ -177,7 +177,7 @@ def test_a_file_that_would_still_be_invalid_is_written_only_where_that_is_asked(
     ("name", "text", "reason"),
     [
         ("a.json", "{", "is not JSON"),
-        ("a.json", '{"name": "x", "name": "y"}', "is here twice"),
+        ("a.json", '{"name": "x", "name": "y"}', "occurs twice"),
         ("a.yaml", "name: x", "is not JSON"),
     ],
 )

@@ -152,7 +152,7 @@ def test_credentials_give_the_fields_of_a_type_that_is_required_or_what_is_decla
 @pytest.mark.parametrize("name", ["GIT_SSH_COMMAND", "HOME", "TMPDIR", "SHELLOPTS"])
 def test_a_field_of_a_credential_type_has_no_such_name(rest: httpx.Client, name: str) -> None:
     answer = rest.post("/credential_type/", json=BANK | {"fields": [{"keyword": name}]})
-    assert "only a definition can admit it" in errors(answer)["/fields/0/keyword"]
+    assert "only a definition may declare it" in errors(answer)["/fields/0/keyword"]
 
 
 def test_what_a_definition_declares_everybody_may_give(

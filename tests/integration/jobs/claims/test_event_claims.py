@@ -388,7 +388,7 @@ def test_chained_values_arrive_as_produced_and_what_is_not_as_declared_is_said(
     shown = chain.rest.get(f"/job/{launch['job_id']}.json").json()["warnings"]
     assert [(fault["pointer"], fault["rule"]) for fault in shown] == expected
     assert [fault["message"] for fault in shown] == launch["notices"]
-    assert "total of sums was produced as no integer" in launch["notices"]
+    assert "total of sums was not produced as integer" in launch["notices"]
     with chain.ledger.reading() as session:
         producer = session.get_one(Job, session.get_one(Job, launch["job_id"]).id - 1)
         warnings = [(fault["pointer"], fault["rule"]) for fault in producer.warnings]
