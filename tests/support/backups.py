@@ -1,5 +1,6 @@
 """An installation, its backup, and a new one that is made of it."""
 
+import importlib.util
 import io
 import tarfile
 from collections.abc import Iterator
@@ -8,7 +9,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import prefect.server.database
 from alembic.script import ScriptDirectory
 
 from jobauto_prefect.backup.archive import Backup, open_backup
@@ -52,7 +52,10 @@ class Installations:
 
 def newest_revision(kind: str) -> str:
     """The newest of Prefect's migrations for a kind of database."""
-    folder = Path(prefect.server.database.__file__).parent / "_migrations"
+    package = importlib.util.find_spec("prefect")  # to import its server takes seconds
+    assert package is not None
+    assert package.origin is not None
+    folder = Path(package.origin).parent / "server" / "database" / "_migrations"
     scripts = ScriptDirectory(str(folder), version_locations=[str(folder / "versions" / kind)])
     return str(scripts.get_current_head())
 

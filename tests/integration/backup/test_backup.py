@@ -7,7 +7,6 @@ import signal
 import sqlite3
 import stat
 import subprocess
-import sys
 import threading
 from collections.abc import Iterator
 from contextlib import closing
@@ -46,6 +45,8 @@ from jobauto_prefect.ledger.store import Ledger
 from tests.support.backups import PASSPHRASE, Installations, newest_revision
 from tests.support.claims import granted, own_run_of, refused, start_workers
 from tests.support.databases import both_databases, on_postgresql, on_sqlite
+from tests.support.homes import InProcessHome
+from tests.support.prefect_database import provide_prefect_database
 from tests.support.secrets import secret
 from tests.support.servers import client, facade, worker_token
 
@@ -188,16 +189,17 @@ def test_a_copy_is_of_one_instant_however_much_is_written_meanwhile(
 
 @pytest.fixture
 def with_prefect(
-    prefect_server: str, tmp_path_factory: pytest.TempPathFactory, installations: Installations
+    tmp_path_factory: pytest.TempPathFactory, installations: Installations
 ) -> Installations:
     """The same, beside a real Prefect's database."""
-    path = min(tmp_path_factory.getbasetemp().glob("prefect*/prefect/prefect.db"))
+    home = tmp_path_factory.mktemp("prefect")
+    provide_prefect_database(home)
     made = installations.make
 
     class WithPrefect(Installations):
         def make(self) -> CreatedBackup:
             with pytest.MonkeyPatch.context() as patch:
-                url = f"sqlite+aiosqlite:///{path}"
+                url = f"sqlite+aiosqlite:///{home}/prefect/prefect.db"
                 patch.setenv("PREFECT_SERVER_DATABASE_CONNECTION_URL", url)
                 return made()
 
@@ -206,7 +208,7 @@ def with_prefect(
     )
 
 
-@both_databases
+@on_sqlite
 def test_what_the_copy_of_prefect_does_not_know_is_made_anew_and_told_again(
     with_prefect: Installations, rest: httpx.Client, template: dict[str, Any]
 ) -> None:
@@ -451,21 +453,9 @@ def test_without_the_programs_of_the_server_a_word_says_which(
 
 
 def test_the_commands_say_what_they_did(tmp_path: Path) -> None:
-    environment = {name: value for name, value in os.environ.items() if "PREFECT" not in name}
-
     def run(home: str, *words: str) -> "subprocess.CompletedProcess[str]":
-        installations = {
-            "JOBAUTO_HOME": str(tmp_path / home),
-            "JOBAUTO_CONFIG_DIR": str(tmp_path / home),
-        }
-        return subprocess.run(
-            [sys.executable, "-m", "jobauto_prefect.cli", *words],
-            env=environment | installations,
-            input=f"{PASSPHRASE}\n",
-            capture_output=True,
-            text=True,
-            check=False,
-        )
+        (tmp_path / home).mkdir(exist_ok=True)
+        return InProcessHome(tmp_path / home).run(*words, stdin=f"{PASSPHRASE}\n")
 
     file = str(tmp_path / "a.backup")
     assert run("here", "secrets", "init").returncode == 0

@@ -1,6 +1,7 @@
 """Whoever owned a database may have put anything into it: rows of ours alone are restored."""
 
 import re
+import shutil
 import sqlite3
 from contextlib import closing
 from pathlib import Path
@@ -24,6 +25,7 @@ from jobauto_prefect.ledger.opening import open_ledger
 from jobauto_prefect.settings import Settings
 from tests.support.backups import Installations, newest_revision, two_for_prefect
 from tests.support.databases import both_databases, database, on_postgresql
+from tests.support.prefect_database import provide_prefect_database
 from tests.support.waits import eventually
 
 HOSTILE_SQLITE = """
@@ -242,7 +244,11 @@ def test_of_prefects_database_rows_are_taken_too(
 ) -> None:
     kind = installations.ledger.engine.dialect.name
     with two_for_prefect(kind, tmp_path) as (before, after):
-        make_prefect_tables(before.url, newest_revision(kind))
+        if kind == "sqlite":
+            provide_prefect_database(tmp_path)
+            shutil.copyfile(tmp_path / "prefect" / "prefect.db", before.file)
+        else:
+            make_prefect_tables(before.url, newest_revision(kind))
         run(before, FLOW + " VALUES ('9b2e9c3e-7d5f-4f6e-8d5e-0c7b7f3b1a11', 'x', '[]', '{}',"
             " '2026-01-01 00:00:00+00:00', '2026-01-01 00:00:00+00:00')")  # fmt: skip
         plain = names(before.url)

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from cryptography.fernet import Fernet
 
+from tests.support.prefect_database import provide_prefect_database
 from tests.support.processes import clean_environment
 
 WORK = """
@@ -17,7 +18,6 @@ from jobauto_prefect.engine.prefect_server.block_encryption import reencrypt_blo
 
 async def make():
     database = provide_database_interface()
-    await database.create_db()
     async with database.session_context(begin_transaction=True) as session:
         kind = await block_types.create_block_type(
             session, actions.BlockTypeCreate(name="Own", slug="own")
@@ -52,7 +52,7 @@ asyncio.run(work(sys.argv[1:]))
 
 def test_its_blocks_are_taken_over_once_and_its_key_goes(tmp_path: Path) -> None:
     environment = clean_environment() | {
-        "PREFECT_HOME": str(tmp_path),
+        "PREFECT_HOME": str(tmp_path / "prefect"),
         "PREFECT_LOGGING_LEVEL": "ERROR",
         "PREFECT_SERVER_LOGGING_LEVEL": "ERROR",
     }
@@ -67,5 +67,7 @@ def test_its_blocks_are_taken_over_once_and_its_key_goes(tmp_path: Path) -> None
 
     key = Fernet.generate_key().decode()
     assert run("take", key=key) == ["0"]  # there are no tables yet
+    (tmp_path / "prefect" / "prefect.db").unlink()  # it is empty
+    provide_prefect_database(tmp_path)
     assert run("make", "read") == ['[[{"x": "hush"}], true]']
     assert run("take", "take", "read", key=key) == ["1", "0", '[[{"x": "hush"}], false]']

@@ -3,13 +3,13 @@
 Nobody of them changes anything, nothing of the other company is shown, and nothing answers 500.
 """
 
+import functools
 import random
 from collections.abc import Iterator
 from typing import Any
 
 import httpx
 import pytest
-from prefect.server.api.server import create_api_app
 
 from jobauto_prefect.facade.gateway.routes import ROUTES, Route, ScopeRule
 from tests.support.gateway import OURS, THEIRS, Gateway
@@ -86,6 +86,14 @@ class Inputs:
         }.get(str(kind), self._random.choice([None, "x", {}, []]))
 
 
+@functools.cache
+def prefects_document() -> dict[str, Any]:
+    """Prefect's own description of its API; its server takes seconds to import."""
+    from prefect.server.api.server import create_api_app
+
+    return create_api_app().openapi()
+
+
 @pytest.fixture(scope="module")
 def inputs(gate: Gateway) -> Inputs:
     ids = [gate.run(OURS), gate.run(THEIRS), gate.deployment(OURS), gate.deployment(THEIRS)]
@@ -96,14 +104,14 @@ def inputs(gate: Gateway) -> Inputs:
         artifact = {"key": "planted", "data": "Planted in an artifact", "flow_run_id": ids[1]}
         ids.append(root.post("/artifacts/", json=artifact).raise_for_status().json()["id"])
         ids += [one["id"] for one in root.post("/flows/filter", json={}).json()]
-    return Inputs(create_api_app().openapi(), ids, NAMES)
+    return Inputs(prefects_document(), ids, NAMES)
 
 
 @pytest.fixture(scope="module")
 def foreign_inputs(gate: Gateway) -> Inputs:
     """What belongs to the other company alone."""
     ids = [gate.run(THEIRS), gate.deployment(THEIRS)]
-    return Inputs(create_api_app().openapi(), ids, NAMES)
+    return Inputs(prefects_document(), ids, NAMES)
 
 
 def state_of(gate: Gateway) -> list[Any]:

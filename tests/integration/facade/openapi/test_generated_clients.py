@@ -16,7 +16,6 @@ from typing import Any
 
 import httpx
 import pytest
-from aiopenapi3 import OpenAPI
 from httpx2 import Client
 
 from jobauto_prefect.facade.openapi.schemas import load_examples
@@ -139,6 +138,8 @@ def test_openapi_python_client(
 
 
 def test_aiopenapi3(served: dict[str, Any], facade_url: str, ledger: Ledger) -> None:
+    from aiopenapi3 import OpenAPI  # takes a second to import
+
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         address = f"{facade_url}/api/v1/openapi.json"
