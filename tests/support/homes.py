@@ -1,6 +1,7 @@
 """Homes whose commands are run: in processes, or in the tests' own."""
 
 import contextlib
+import functools
 import io
 import os
 import signal
@@ -10,6 +11,8 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+
+import typer.main
 
 from jobauto_prefect.cli import main
 from jobauto_prefect.local_socket import FOLDER, is_answering
@@ -27,6 +30,17 @@ APPLICATION = {
 COMPANY = "kind: company\nslug: acme\nname: Acme\n"
 STARTS_WITHIN = 60  # seconds
 TEMPLATE = "kind: runtemplate\ncompany: acme\napp: Sonda\nname: Nightly\n"
+
+
+_make_command = functools.lru_cache(8)(lambda app, _epilog, make=typer.main.get_command: make(app))
+
+
+def _get_command(app: typer.Typer) -> Any:
+    """Return all commands as a process has them; to make them takes longer than most of them do."""
+    return _make_command(app, app.info.epilog)
+
+
+typer.main.get_command = _get_command
 
 
 class Home:

@@ -33,12 +33,14 @@ def empty_home_here(tmp_path: Path) -> Home:
     return InProcessHome(tmp_path)
 
 
-def test_a_home_without_key_or_tables_says_which_command_helps(empty_home: Home) -> None:
+def test_a_home_without_key_or_tables_says_which_command_helps(
+    empty_home: Home, empty_home_here: Home
+) -> None:
     without_key = empty_home.run("app", "list")
-    empty_home.run("secrets", "init")
-    without_tables = empty_home.run("app", "list")
-    empty_home.run("db", "upgrade")
-    ready = empty_home.run("app", "list", "--json")
+    empty_home_here.run("secrets", "init")
+    without_tables = empty_home_here.run("app", "list")
+    empty_home_here.run("db", "upgrade")
+    ready = empty_home_here.run("app", "list", "--json")
 
     assert (without_key.returncode, without_key.stdout) == (1, "")
     assert without_key.stderr.startswith("error: ")
@@ -195,8 +197,8 @@ def test_a_wrong_command_line_ends_with_2_and_says_why(
     assert ran.stderr.startswith("Usage: jobauto")
 
 
-def test_an_error_is_one_line_and_its_place_is_shown_on_demand(home: Home) -> None:
-    plain = home.run("job", "show", "99", "--json")
+def test_an_error_is_one_line_and_its_place_is_shown_on_demand(home: Home, home_here: Home) -> None:
+    plain = home_here.run("job", "show", "99", "--json")
     traced = home.run("--debug", "job", "show", "99")
 
     assert (plain.returncode, plain.stdout, plain.stderr) == (1, "", "error: there is no job 99\n")
@@ -220,9 +222,9 @@ def test_a_token_is_not_sent_in_clear_to_another_machine(empty_home_here: Home) 
     assert "https" in ran.stderr
 
 
-def test_definitions_come_over_standard_input_too(empty_home: Home) -> None:
+def test_definitions_come_over_standard_input_too(empty_home: Home, empty_home_here: Home) -> None:
     good = empty_home.run("app", "validate", "-", "--json", stdin=json.dumps(APPLICATION))
-    bad = empty_home.run("app", "validate", "-", stdin='{\n "name": "x"}')
+    bad = empty_home_here.run("app", "validate", "-", stdin='{\n "name": "x"}')
 
     assert (good.returncode, json.loads(good.stdout)["valid"]) == (0, True)
     assert bad.returncode == 1
