@@ -18,7 +18,7 @@ from tests.support.service import Service
 from tests.support.waits import eventually
 
 PASSPHRASE = secret("correct horse battery")
-BEFORE, DURING = 12, 8  # jobs that are taken before the backup begins, and while it goes on
+BEFORE, DURING = 5, 3  # jobs that are taken before the backup begins, and while it goes on
 TURN = 0.3  # seconds between two of them
 
 PROGRAM = """\

@@ -21,7 +21,7 @@ NUMBERED = re.compile(r"\b(job |#)\d+")
 def own_service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
     """A service in which nothing has happened yet."""
     home = tmp_path_factory.mktemp("first") / "home"
-    service = Service(home, migrates=True, JOBAUTO_GRACE_SECONDS="2")
+    service = Service(home, JOBAUTO_GRACE_SECONDS="2")
     service.start()
     try:
         yield service

@@ -9,6 +9,7 @@ from typing import Any
 import httpx
 import pytest
 
+from jobauto_prefect.engine.job_flow import run_job
 from tests.support.installed import installed_programs
 from tests.support.paths import ROOT
 from tests.support.processes import running
@@ -36,20 +37,20 @@ def prefect(
         "PREFECT_HOME": str(home),
     }
     program = str(installed_programs() / "prefect")
-    for words in (
-        ("work-pool", "create", "--type", "process", POOL),
-        ("deploy", "--all", "--prefect-file", "deployments/prefect.yaml"),
-    ):
-        argv = [program, "--no-prompt", *words]
+    deploy = "--no-prompt deploy --all --prefect-file deployments/prefect.yaml"
+    work = f"worker start --type process --pool {POOL}"
+    with service.prefect_api() as client:
+        pool = {"name": POOL, "type": "process"}
+        client.post("/work_pools/", json=pool).raise_for_status()
+        argv = [program, *deploy.split()]
         ran = subprocess.run(
             argv, env=environment, cwd=ROOT, capture_output=True, text=True, check=False
         )
         assert ran.returncode == 0, ran.stdout + ran.stderr
-    argv = [program, "worker", "start", "--type", "process", "--pool", POOL]
-    with service.prefect_api() as client, running(argv, environment, home / "worker.log"):
-        ours = {"work_pools": {"name": {"any_": [POOL]}}}
-        (made,) = client.post("/deployments/filter", json=ours).json()
-        yield client, made["id"]
+        with running([program, *work.split()], environment, home / "worker.log"):
+            ours = {"work_pools": {"name": {"any_": [POOL]}}}
+            (made,) = client.post("/deployments/filter", json=ours).json()
+            yield client, made["id"]
         client.delete(f"/deployments/{made['id']}")
 
 
@@ -58,7 +59,6 @@ def prefect(
     [
         ({}, "COMPLETED", "succeeded: "),
         ({"template": "acme/Probe that fails"}, "FAILED", "exit code 42 (error)"),
-        ({"template": "acme/None such"}, "FAILED", "None such"),
     ],
 )
 def test_a_run_of_the_deployment_ends_as_its_job(
@@ -83,3 +83,16 @@ def test_a_run_of_the_deployment_ends_as_its_job(
     assert message in ended["state"]["message"]
     if told := re.match(r"job (\d+) (\w+)", ended["state"]["message"]):
         assert service.job(int(told[1]))["state"] == told[2]
+
+
+async def test_a_run_that_gets_no_job_fails_and_says_why(
+    service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    login, _ = service.admin()
+    monkeypatch.setenv("JOBAUTO_TOKEN", service.json("token", "issue", "--user", login)["token"])
+    monkeypatch.setenv("JOBAUTO_URL", service.url)
+
+    state = await run_job.fn("acme/None such")
+
+    assert state.is_failed()
+    assert "None such" in str(state.message)

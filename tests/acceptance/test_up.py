@@ -8,6 +8,7 @@ import shlex
 import shutil
 import signal
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -62,39 +63,46 @@ def test_jobs_of_another_user_are_outside_of_the_home_and_read_nothing_in_it(
     assert shlex.quote(place) == place
 
 
-def test_neither_its_end_nor_its_death_leaves_a_process_and_a_new_start_finds_everything(
-    tmp_path: Path,
-) -> None:
-    service = Service(tmp_path / "home", JOBAUTO_LEASE_SECONDS="5", JOBAUTO_GRACE_SECONDS="1")
+@pytest.fixture(scope="module")
+def own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+    """A service of these tests' own, whose package is in the folder `venv` beside its home."""
+    place = tmp_path_factory.mktemp("own")
+    programs = install(place / "venv")
+    leases = {"JOBAUTO_LEASE_SECONDS": "5", "JOBAUTO_GRACE_SECONDS": "1"}
+    service = Service(place / "home", programs=programs, **leases)
     service.start("--examples")
     try:
-        admin = service.said("admin")
-        assert admin is not None
-        job = service.json("run", "acme/Probe", "--env", "PROBE_SLEEP=302")
-        service.job_in(job["id"], "running")
-        assert service.process is not None
-        assert "Z" not in states_of_children(service.process.pid)
-
-        assert service.stop() == 0
-        assert service.processes() == {}
-
-        service.start()
-        assert service.said("admin") is None  # the password is said once
-        service.events.append(admin)
-        assert service.job_in(job["id"], "lost")["message"]
-
-        job = service.json("run", "acme/Probe", "--env", "PROBE_SLEEP=303")
-        service.job_in(job["id"], "running")
-        service.process.send_signal(signal.SIGKILL)
-        service.process.wait()
-        service.start()  # at once: it waits until the worker of before has ended its jobs
-        service.events.append(admin)
-        assert service.job_in(job["id"], "lost")["message"]
-
-        service.process.send_signal(signal.SIGKILL)
-        eventually(lambda: not service.processes())
+        yield service
     finally:
         service.stop()
+
+
+def test_neither_its_end_nor_its_death_leaves_a_job_and_a_new_start_finds_everything(
+    own: Service,
+) -> None:
+    service = own
+    admin = service.said("admin")
+    assert admin is not None
+    job = service.json("run", "acme/Probe", "--env", "PROBE_SLEEP=302")
+    service.job_in(job["id"], "running")
+    assert service.process is not None
+    assert "Z" not in states_of_children(service.process.pid)
+
+    assert service.stop() == 0
+    assert service.processes() == {}
+
+    service.start()
+    assert service.said("admin") is None  # the password is said once
+    service.events.append(admin)
+    assert service.job_in(job["id"], "lost")["message"]
+
+    job = service.json("run", "acme/Probe", "--env", "PROBE_SLEEP=303")
+    service.job_in(job["id"], "running")
+    service.process.send_signal(signal.SIGKILL)
+    service.process.wait()
+    service.start()  # at once: it waits until the worker of before has ended its jobs
+    service.events.append(admin)
+    assert service.job_in(job["id"], "lost")["message"]
 
 
 def states_of_children(parent: int) -> str:
@@ -107,33 +115,30 @@ def states_of_children(parent: int) -> str:
     return found
 
 
-def test_a_running_service_goes_on_while_its_files_are_replaced(tmp_path: Path) -> None:
-    programs = install(tmp_path / "venv")
-    service = Service(tmp_path / "home", programs=programs, JOBAUTO_GRACE_SECONDS="1")
-    service.start("--examples")
-    try:
-        assert service.rest().get("/api/v1/status").json()["waiting_for_prefect"] == 0
-        for address in public_addresses(service.url, service.prefect).values():
-            assert service.rest().get(address).status_code == 200, address
-        (package,) = (tmp_path / "venv").glob("lib/python*/site-packages/jobauto_prefect")
-        shutil.move(package, tmp_path / "replaced")
+def test_it_goes_on_while_its_files_are_replaced_and_its_death_leaves_no_process(
+    own: Service,
+) -> None:
+    rest = own.rest()
+    eventually(lambda: rest.get("/api/v1/status").json()["waiting_for_prefect"] == 0)
+    for address in public_addresses(own.url, own.prefect).values():
+        assert rest.get(address).status_code == 200, address
+    place = own.home.parent
+    (package,) = (place / "venv").glob("lib/python*/site-packages/jobauto_prefect")
+    shutil.move(package, place / "replaced")
 
-        failed = failures(service)
-        rest = service.rest()
-        planned = rest.post("/api/v1/apply.json", json={"documents": []})
-        job = (
-            rest.post("/api/v1/job/", json={"runtemplate_id": "acme/Probe"})
-            .raise_for_status()
-            .json()
-        )
-        service.job_in(job["id"], "succeeded")
-        runs = service.prefect_api().post("/flow_runs/count", json={})
-    finally:
-        service.stop()
+    failed = failures(own)
+    planned = rest.post("/api/v1/apply.json", json={"documents": []})
+    body = {"runtemplate_id": "acme/Probe"}
+    job = rest.post("/api/v1/job/", json=body).raise_for_status().json()
+    own.job_in(job["id"], "succeeded")
+    runs = own.prefect_api().post("/flow_runs/count", json={})
 
     assert failed == {}
     assert planned.status_code < 500, planned.text
     assert runs.json() > 0
+    assert own.process is not None
+    own.process.send_signal(signal.SIGKILL)
+    eventually(lambda: not own.processes())
 
 
 def failures(service: Service) -> dict[str, str]:

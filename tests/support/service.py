@@ -52,17 +52,13 @@ def commands() -> dict[int, str]:
 class Service:
     """A home, the `jobauto up` that runs with it, and what that has said.
 
-    `migrates`: its Prefect makes its tables itself. `programs`: where it is installed; None: as
-    for all tests.
+    `programs`: where it is installed; None: as for all tests.
     """
 
-    def __init__(
-        self, home: Path, *, migrates: bool = False, programs: Path | None = None, **settings: str
-    ) -> None:
+    def __init__(self, home: Path, *, programs: Path | None = None, **settings: str) -> None:
         self.home = home
         installed = programs or installed_programs()
         self._jobauto = str(installed / "jobauto")
-        self._migrates = migrates
         self.url = f"http://127.0.0.1:{free_port()}"
         self.prefect = f"http://127.0.0.1:{free_port()}"
         probe = home.parent / "bin" / "multiflexi-probe"
@@ -84,8 +80,7 @@ class Service:
         ports = ["--api-port", self.url.rpartition(":")[2]]
         ports += ["--prefect-port", self.prefect.rpartition(":")[2]]
         self.events.clear()
-        if not self._migrates:
-            provide_prefect_database(self.home)
+        provide_prefect_database(self.home)
         self.process = subprocess.Popen(
             [self._jobauto, "up", *ports, "--json", *options],
             env=self.environment,
