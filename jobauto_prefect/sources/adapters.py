@@ -8,6 +8,7 @@ import contextlib
 import math
 import operator
 import sqlite3
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
@@ -69,6 +70,11 @@ LARGEST_CHANGE = 1024 * 1024
 
 PAGE_BYTES = 4 * 1024 * 1024
 """Bytes of the rows that are read at once."""
+
+LARGEST_VALUE = 64 * 1024 * 1024
+"""Bytes of a value that a SQLite file stores or computes; reading a larger one fails."""
+
+STEPS = 10_000  # of SQLite's virtual machine, between checks of the time
 
 SHOWN = 200  # characters of a database's own message
 FAULTS_SHOWN = 3  # of one change
@@ -380,9 +386,14 @@ class _JsonLoader(_TextLoader):
 
 
 def _sqlite(target: Target, rules: TargetRules, limits: TimeLimits) -> Engine:
+    """Return an engine whose connections are interrupted after the time limits.
+
+    A view in the file may compute endlessly, and values of any size: no server bounds it.
+    """
     path = file_of(target, rules)
 
     def connect() -> sqlite3.Connection:
+        ends = time.monotonic() + limits.connect + limits.answer
         # mode=rw: do not create a missing file.
         connection = sqlite3.connect(
             f"file:{quote(str(path))}?mode=rw",
@@ -390,6 +401,8 @@ def _sqlite(target: Target, rules: TargetRules, limits: TimeLimits) -> Engine:
             timeout=limits.connect,
             check_same_thread=False,
         )
+        connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, LARGEST_VALUE)
+        connection.set_progress_handler(lambda: time.monotonic() > ends, STEPS)
         connection.text_factory = lambda text: text.decode(errors="surrogateescape")
         return connection
 

@@ -3,10 +3,11 @@
 import importlib
 import json
 import socket
+import sqlite3
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -62,6 +63,24 @@ def test_a_page_has_so_many_bytes_at_most(adapter: AdapterDatabase) -> None:
     assert [one.inversion for one in read] == list(range(1, 22))
     assert [one.inversion for one in read if one.fault] == [21]
     assert read[-1].members == {"inversion": 21}
+
+
+ENDLESS = "WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n)"
+
+
+@pytest.mark.parametrize(
+    "made",
+    [f"{ENDLESS} SELECT x, 1, '', '' FROM n WHERE x < 0", "SELECT 1, 1, '', zeroblob(500000000)"],
+)
+def test_what_a_file_computes_has_an_end(tmp_path: Path, made: str) -> None:
+    path = tmp_path / "made.db"
+    with closing(sqlite3.connect(path)) as made_by_others:
+        columns = "(inversion, recordid, evidence, operation)"
+        made_by_others.execute(f"CREATE VIEW changes_cache {columns} AS {made}")
+    target = Target("sqlite", "", "", str(path))
+    limits = TimeLimits(connect=1, answer=1)
+    with Adapter(target, RULES, limits) as opened, pytest.raises(SourceUnavailable):
+        opened.after(0, 10)
 
 
 def test_a_change_of_very_many_values_is_not_taken_apart(adapter: AdapterDatabase) -> None:
