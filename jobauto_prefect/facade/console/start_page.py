@@ -23,8 +23,8 @@ from jobauto_prefect.facade.console.moments import format_span
 from jobauto_prefect.facade.console.overview import BAD, NOTEWORTHY, Overview, read_overview
 from jobauto_prefect.facade.console.success_chart import draw_success
 from jobauto_prefect.facade.console.visit import CurrentVisit
+from jobauto_prefect.facade.formats.html.cells import TONES
 from jobauto_prefect.facade.formats.html.page_language import Translator
-from jobauto_prefect.facade.formats.html.scalars import TONES
 from jobauto_prefect.facade.http import late_routes
 from jobauto_prefect.ledger.queries.jobs import EndedGroup
 from jobauto_prefect.ledger.records import Job

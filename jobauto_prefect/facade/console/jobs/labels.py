@@ -7,8 +7,7 @@ from typing import Any
 from jobauto_prefect.console_addresses import page_of
 from jobauto_prefect.facade.console.moments import Moment, tell_duration
 from jobauto_prefect.facade.console.visit import Visit
-from jobauto_prefect.facade.formats.html.cell_model import Cell
-from jobauto_prefect.facade.formats.html.scalars import TONES
+from jobauto_prefect.facade.formats.html.cells import TONES, Cell
 from jobauto_prefect.ledger.states import JobState
 
 SAID_BY_STATE = {

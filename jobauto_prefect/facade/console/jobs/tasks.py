@@ -22,15 +22,15 @@ from jobauto_prefect.facade.console.records.cells import (
     Record,
     link_to,
     number,
+    referred,
     text_cell,
 )
 from jobauto_prefect.facade.console.records.forms import Form, SentForm
 from jobauto_prefect.facade.console.records.pages import BY_COMPANY, Action, Filter, RecordPages
 from jobauto_prefect.facade.console.success_chart import MONTHS
 from jobauto_prefect.facade.console.visit import CurrentVisit, Visit
-from jobauto_prefect.facade.formats.html.cell_model import Cell
+from jobauto_prefect.facade.formats.html.cells import TONES, Cell
 from jobauto_prefect.facade.formats.html.page_language import Text, Translator
-from jobauto_prefect.facade.formats.html.scalars import TONES
 from jobauto_prefect.kinds import KINDS
 from jobauto_prefect.ledger.states import LIVE_TASKS, UNFULFILLED, TaskState
 
@@ -93,12 +93,7 @@ class TaskPages(RecordPages):
             Text("Window"), lambda task, visit: link_to("task", task["id"], window_of(task, visit))
         ),
         Column(Text("State"), badge_of),
-        Column(
-            Text("Run template"),
-            lambda task, visit: link_to(
-                "runtemplate", task["runtemplate_id"], visit.named(task, "runtemplate_id")
-            ),
-        ),
+        Column(Text("Run template"), referred("runtemplate_id")),
         Column(Text("Company"), lambda task, visit: text_cell(visit.named(task, "company_id"))),
         Column(Text("Attempts"), number("attempts")),
         Column(Text("Message"), lambda task, _: text_cell(task["excuse"] or task["message"] or "")),

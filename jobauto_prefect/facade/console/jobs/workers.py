@@ -39,7 +39,7 @@ from jobauto_prefect.facade.console.records.pages import (
 )
 from jobauto_prefect.facade.console.visit import Choices, CurrentVisit, Visit
 from jobauto_prefect.facade.formats import View
-from jobauto_prefect.facade.formats.html.cell_model import Cell
+from jobauto_prefect.facade.formats.html.cells import Cell
 from jobauto_prefect.facade.formats.html.page_language import Text, Translator
 from jobauto_prefect.facade.http import late_routes
 from jobauto_prefect.kinds import Kind

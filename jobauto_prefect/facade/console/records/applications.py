@@ -7,7 +7,6 @@ from jobauto_prefect.console_addresses import CONTRACT, list_address
 from jobauto_prefect.definitions import ExitCode, Variable, parse, pick_text, to_text
 from jobauto_prefect.definitions.values import MASK
 from jobauto_prefect.facade.console.records.cells import (
-    ACTIVE,
     COMPANY,
     ENABLED,
     NOTHING,
@@ -29,12 +28,11 @@ from jobauto_prefect.facade.console.records.pages import (
     Action,
     RecordPages,
     Table,
-    related,
+    related_templates,
 )
 from jobauto_prefect.facade.console.visit import Visit
-from jobauto_prefect.facade.formats.html.cell_model import Cell, clip
+from jobauto_prefect.facade.formats.html.cells import TONES, Cell, clip
 from jobauto_prefect.facade.formats.html.page_language import Text
-from jobauto_prefect.facade.formats.html.scalars import TONES
 from jobauto_prefect.kinds import KINDS
 
 
@@ -97,13 +95,8 @@ class ApplicationPages(RecordPages):
         Column(Text("Topics"), text("topics"), when=has("topics")),
     )
     tables = (
-        related(
-            "templates",
-            Text("Run templates"),
-            "runtemplate",
-            lambda app: {"app_id": app["id"]},
-            (name("runtemplate"), COMPANY, ACTIVE),
-            Text("Nobody runs it yet."),
+        related_templates(
+            lambda app: {"app_id": app["id"]}, (COMPANY,), Text("Nobody runs it yet.")
         ),
         Table(
             "fields",

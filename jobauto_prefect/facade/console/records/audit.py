@@ -17,10 +17,14 @@ from jobauto_prefect.facade.console.records.cells import (
 )
 from jobauto_prefect.facade.console.records.pages import Filter, RecordPages, Table
 from jobauto_prefect.facade.console.visit import Choices, Visit
-from jobauto_prefect.facade.formats.html.cell_model import Cell, CellContext, FieldValue
-from jobauto_prefect.facade.formats.html.cells import draw_value
+from jobauto_prefect.facade.formats.html.cells import (
+    TONES,
+    Cell,
+    CellContext,
+    FieldValue,
+    draw_value,
+)
 from jobauto_prefect.facade.formats.html.page_language import Text
-from jobauto_prefect.facade.formats.html.scalars import TONES
 from jobauto_prefect.facade.formats.record_links import find_entity_kind
 from jobauto_prefect.facade.kinds.audit_entries import ENTITIES, AuditAction
 from jobauto_prefect.kinds import KINDS

@@ -21,7 +21,7 @@ from jobauto_prefect.facade.console.records.cells import (
 from jobauto_prefect.facade.console.records.forms import FieldGroup, FormField, TextForm, lines_of
 from jobauto_prefect.facade.console.records.pages import Filter, RecordForm, RecordPages, Table
 from jobauto_prefect.facade.console.visit import Visit
-from jobauto_prefect.facade.formats.html.cell_model import Cell
+from jobauto_prefect.facade.formats.html.cells import Cell
 from jobauto_prefect.facade.formats.html.page_language import Text
 from jobauto_prefect.facade.kinds.registry import shown_fields
 from jobauto_prefect.kinds import KINDS

@@ -8,9 +8,9 @@ from typing import Any, Literal
 from jobauto_prefect.console_addresses import page_of
 from jobauto_prefect.definitions import pick_text
 from jobauto_prefect.facade.console.visit import Visit
-from jobauto_prefect.facade.formats.html.cell_model import Cell, clip
+from jobauto_prefect.facade.formats.html.cells import CODE, Cell, clip
 from jobauto_prefect.facade.formats.html.page_language import Text
-from jobauto_prefect.facade.formats.html.scalars import CODE
+from jobauto_prefect.facade.formats.record_links import find_referenced_kind
 
 Record = Mapping[str, Any]
 NOTHING = Cell("none", "\N{EN DASH}")
@@ -152,6 +152,18 @@ def owner(record: Record, visit: Visit) -> Cell:
     if record["company_id"] is None:
         return Cell("text", visit.translate("shared by all"))
     return link_to("company", record["company_id"], visit.named(record, "company_id"))
+
+
+def referred(field: str) -> Draw:
+    """Draw a link to the record that a field refers to; the dash where there is none."""
+
+    def draw(record: Record, visit: Visit) -> AnyCell:
+        kind = find_referenced_kind(field)
+        if kind is None or record[field] is None:
+            return NOTHING
+        return link_to(kind.item, record[field], visit.named(record, field))
+
+    return draw
 
 
 OWNER = Column(Text("Company"), owner)

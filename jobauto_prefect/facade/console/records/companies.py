@@ -7,7 +7,6 @@ from jobauto_prefect.console_addresses import list_address
 from jobauto_prefect.definitions.findings import child
 from jobauto_prefect.definitions.values import MASK
 from jobauto_prefect.facade.console.records.cells import (
-    ACTIVE,
     ENABLED,
     Column,
     Record,
@@ -33,11 +32,11 @@ from jobauto_prefect.facade.console.records.pages import (
     RecordPages,
     Table,
     related,
+    related_templates,
 )
 from jobauto_prefect.facade.console.visit import Visit
-from jobauto_prefect.facade.formats.html.cell_model import Cell
+from jobauto_prefect.facade.formats.html.cells import Cell, is_picture
 from jobauto_prefect.facade.formats.html.page_language import Text
-from jobauto_prefect.facade.formats.html.scalars import is_picture
 from jobauto_prefect.kinds import KINDS
 
 NEW_VALUES = 3
@@ -66,14 +65,7 @@ class CompanyPages(RecordPages):
         *("email", "ic", "customer", "timezone", "topics", "calendars"),
     )
     tables = (
-        related(
-            "templates",
-            Text("Run templates"),
-            "runtemplate",
-            _of_company,
-            (name("runtemplate"), ACTIVE),
-            Text("It has none."),
-        ),
+        related_templates(_of_company, (), Text("It has none.")),
         related(
             "credentials",
             Text("Credentials"),

@@ -29,9 +29,8 @@ from jobauto_prefect.facade.console.records.pages import (
     related,
 )
 from jobauto_prefect.facade.console.visit import Visit
-from jobauto_prefect.facade.formats.html.cell_model import Cell, clip
+from jobauto_prefect.facade.formats.html.cells import Cell, clip, parse_web_address
 from jobauto_prefect.facade.formats.html.page_language import Text
-from jobauto_prefect.facade.formats.html.scalars import parse_web_address
 from jobauto_prefect.facade.kinds.credential_types import LOCALIZED
 from jobauto_prefect.facade.kinds.registry import shown_fields
 from jobauto_prefect.kinds import KINDS

@@ -5,7 +5,6 @@ from dataclasses import replace
 from typing import Any
 
 from jobauto_prefect.facade.console.records.cells import (
-    ACTIVE,
     COMPANY,
     NOTHING,
     AnyCell,
@@ -27,10 +26,10 @@ from jobauto_prefect.facade.console.records.pages import (
     RecordForm,
     RecordPages,
     Table,
-    related,
+    related_templates,
 )
 from jobauto_prefect.facade.console.visit import Visit
-from jobauto_prefect.facade.formats.html.cell_model import Cell
+from jobauto_prefect.facade.formats.html.cells import Cell
 from jobauto_prefect.facade.formats.html.page_language import Text
 from jobauto_prefect.facade.kinds.registry import shown_fields
 from jobauto_prefect.kinds import KINDS
@@ -94,13 +93,11 @@ class CredentialPages(RecordPages):
             ),
             Text("Its type has no fields."),
         ),
-        related(
-            "templates",
-            Text("Run templates that have it"),
-            "runtemplate",
+        related_templates(
             lambda credential: {"credential_id": credential["id"]},
-            (name("runtemplate"), ACTIVE),
+            (),
             Text("None has it yet: choose it in the form of a run template."),
+            Text("Run templates that have it"),
         ),
     )
     form = (FieldGroup(Text("Credential"), ("name", "max_jobs")),)

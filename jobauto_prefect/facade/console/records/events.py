@@ -12,6 +12,7 @@ from jobauto_prefect.facade.console.notifications import redirect_after
 from jobauto_prefect.facade.console.records.cells import (
     COMPANY,
     NOTHING,
+    AnyCell,
     Column,
     Draw,
     Record,
@@ -21,6 +22,7 @@ from jobauto_prefect.facade.console.records.cells import (
     link_to,
     moment,
     number,
+    referred,
     text,
     text_cell,
 )
@@ -32,7 +34,7 @@ from jobauto_prefect.facade.console.records.pages import (
     Table,
 )
 from jobauto_prefect.facade.console.visit import Choices, CurrentVisit, Visit
-from jobauto_prefect.facade.formats.html.cell_model import Cell
+from jobauto_prefect.facade.formats.html.cells import Cell
 from jobauto_prefect.facade.formats.html.page_language import Text
 from jobauto_prefect.facade.formats.json_yaml import dump_json
 from jobauto_prefect.kinds import KINDS
@@ -66,19 +68,13 @@ def _describe(event: Record, visit: Visit) -> str:
     return f"{evidence} {event['record_id'] or ''}: {visit.translate(event['operation'])}"
 
 
-def _origin(event: Record, visit: Visit) -> Cell:
+def _origin(event: Record, visit: Visit) -> AnyCell:
     """Draw where an event comes from: a run template, or an event source."""
-    if event["runtemplate_id"] is not None:
-        name = visit.named(event, "runtemplate_id")
-        return link_to("runtemplate", event["runtemplate_id"], name)
-    if event["event_source_id"] is not None:
-        name = visit.named(event, "event_source_id")
-        return link_to("eventsource", event["event_source_id"], name)
-    return NOTHING
+    field = "event_source_id" if event["runtemplate_id"] is None else "runtemplate_id"
+    return referred(field)(event, visit)
 
 
-def _job(record: Record, _visit: Visit) -> Cell:
-    return NOTHING if record["job_id"] is None else link_to("job", record["job_id"])
+JOB = referred("job_id")
 
 
 def _template(delivery: Record, _visit: Visit) -> Cell:
@@ -92,8 +88,8 @@ def _rule(delivery: Record, _visit: Visit) -> Cell:
     return link_to("eventrule", rule_id) if is_seen else text_cell(f"#{rule_id}")
 
 
-def _target(action: Record, visit: Visit) -> Cell:
-    return text_cell(action["target"]) if action["target"] else _job(action, visit)
+def _target(action: Record, visit: Visit) -> AnyCell:
+    return text_cell(action["target"]) if action["target"] else JOB(action, visit)
 
 
 def _value(pair: tuple[str, Any], _visit: Visit) -> Cell:
@@ -133,7 +129,7 @@ class EventPages(RecordPages):
     facts = (
         WHEN,
         Column(Text("Kind"), lambda event, visit: text_cell(visit.translate(event["kind"]))),
-        Column(Text("Job"), _job, when=lambda event: event["job_id"] is not None),
+        Column(Text("Job"), JOB, when=lambda event: event["job_id"] is not None),
         Column(Text("Ends of jobs before it"), text("depth"), when=has("depth")),
         Column(
             Text("Prefect does not hear of it"),
@@ -150,7 +146,7 @@ class EventPages(RecordPages):
                 Column(Text("Run template"), _template),
                 Column(Text("Event rule"), _rule),
                 Column(Text("State"), badge("state", DELIVERY_TONES)),
-                Column(Text("Job"), _job),
+                Column(Text("Job"), JOB),
                 WHY,
             ),
             Text("No rule reacts to it."),

@@ -22,8 +22,8 @@ from jobauto_prefect.definitions import to_text
 from jobauto_prefect.definitions.findings import child
 from jobauto_prefect.definitions.values import MASK
 from jobauto_prefect.facade.console.contract import ContractError, InputError
+from jobauto_prefect.facade.formats.html.cells import is_picture
 from jobauto_prefect.facade.formats.html.page_language import Shown
-from jobauto_prefect.facade.formats.html.scalars import is_picture
 from jobauto_prefect.facade.http.requests import RawBody, away_from_loop
 from jobauto_prefect.facade.kinds.resource import Resource
 from jobauto_prefect.facade.writes.base import LongText, Note

@@ -28,7 +28,7 @@ from jobauto_prefect.facade.console.records.pages import (
     respond_with_form,
 )
 from jobauto_prefect.facade.console.visit import CurrentVisit, Visit
-from jobauto_prefect.facade.formats.html.cell_model import Cell
+from jobauto_prefect.facade.formats.html.cells import Cell
 from jobauto_prefect.facade.formats.html.page_language import Text
 from jobauto_prefect.facade.http import late_routes
 from jobauto_prefect.kinds import KINDS

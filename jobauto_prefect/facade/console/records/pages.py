@@ -20,12 +20,14 @@ from jobauto_prefect.facade.auth.identity import Identity
 from jobauto_prefect.facade.console.contract import PASSWORD, ContractError
 from jobauto_prefect.facade.console.notifications import redirect_after
 from jobauto_prefect.facade.console.records.cells import (
+    ACTIVE,
     AnyCell,
     Column,
     Draw,
     Record,
     drawn,
     has,
+    name,
     name_of,
 )
 from jobauto_prefect.facade.console.records.forms import (
@@ -134,6 +136,17 @@ def related(
         return f"{list_address(item)}?{urlencode(query(record))}"
 
     return Table(key, title, rows, columns, empty, page)
+
+
+def related_templates(
+    query: Callable[[Record], Mapping[str, Any]],
+    columns: Sequence[Column],
+    empty: str,
+    title: str = Text("Run templates"),
+) -> Table:
+    """Return the table of the run templates that a query chooses."""
+    columns = (name("runtemplate"), *columns, ACTIVE)
+    return related("templates", title, "runtemplate", query, columns, empty)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,6 @@
 """Topics: a list, a page with the run templates that bear one, and a form."""
 
 from jobauto_prefect.facade.console.records.cells import (
-    ACTIVE,
     COMPANY,
     OWNER,
     Column,
@@ -11,7 +10,7 @@ from jobauto_prefect.facade.console.records.cells import (
     name,
 )
 from jobauto_prefect.facade.console.records.forms import FieldGroup
-from jobauto_prefect.facade.console.records.pages import SHARED, RecordPages, related
+from jobauto_prefect.facade.console.records.pages import SHARED, RecordPages, related_templates
 from jobauto_prefect.facade.formats.html.page_language import Text
 from jobauto_prefect.kinds import KINDS
 
@@ -30,16 +29,7 @@ class TopicPages(RecordPages):
     empty = Text("There is no topic yet. Run templates are found by the topics they bear.")
     about = (colour,)
     facts = (OWNER, "description")
-    tables = (
-        related(
-            "templates",
-            Text("Run templates"),
-            "runtemplate",
-            bearers,
-            (name("runtemplate"), COMPANY, ACTIVE),
-            Text("No run template bears it."),
-        ),
-    )
+    tables = (related_templates(bearers, (COMPANY,), Text("No run template bears it.")),)
     form = (FieldGroup(Text("Topic"), ("name", "description", "color")),)
     identity = ("name",)
     fixed = SHARED

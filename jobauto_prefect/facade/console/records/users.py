@@ -51,7 +51,7 @@ from jobauto_prefect.facade.console.records.pages import (
 )
 from jobauto_prefect.facade.console.sign_in_page import begin_session
 from jobauto_prefect.facade.console.visit import CurrentVisit, Visit
-from jobauto_prefect.facade.formats.html.cell_model import Cell
+from jobauto_prefect.facade.formats.html.cells import Cell
 from jobauto_prefect.facade.formats.html.dates import parse_time
 from jobauto_prefect.facade.formats.html.page_language import Text
 from jobauto_prefect.facade.service import CurrentService

@@ -77,9 +77,8 @@ from jobauto_prefect.facade.console.run_templates.values import (
 )
 from jobauto_prefect.facade.console.visit import Choices, CurrentVisit, Visit
 from jobauto_prefect.facade.formats import View
-from jobauto_prefect.facade.formats.html.cell_model import Cell
+from jobauto_prefect.facade.formats.html.cells import TONES, Cell
 from jobauto_prefect.facade.formats.html.page_language import Text, tell
-from jobauto_prefect.facade.formats.html.scalars import TONES
 from jobauto_prefect.facade.resources.forecasts import next_launches
 from jobauto_prefect.facade.writes.assignments import BLOCKS_PERMISSION as NAME_BLOCKS
 from jobauto_prefect.kinds import KINDS

@@ -8,12 +8,16 @@ from urllib.parse import quote
 
 from jobauto_prefect.definitions.images import image_address
 from jobauto_prefect.facade.formats.csv import scalar_fields
-from jobauto_prefect.facade.formats.html.cell_model import Cell, CellContext
-from jobauto_prefect.facade.formats.html.cells import choose_language, draw_field
+from jobauto_prefect.facade.formats.html.cells import (
+    Cell,
+    CellContext,
+    choose_language,
+    draw_field,
+    parse_web_address,
+)
 from jobauto_prefect.facade.formats.html.dates import parse_time
 from jobauto_prefect.facade.formats.html.labels import field_label
 from jobauto_prefect.facade.formats.html.page import is_error, page_address, render_page
-from jobauto_prefect.facade.formats.html.scalars import parse_web_address
 from jobauto_prefect.facade.formats.json_yaml import Record, list_records, to_plain
 from jobauto_prefect.facade.formats.view import ListFilter, PageLink, View
 from jobauto_prefect.kinds import KINDS
