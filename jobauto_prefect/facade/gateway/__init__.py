@@ -1,1 +1,1 @@
-"""The gateway before Prefect: who may do what with its API and pages."""
+"""The gateway in front of Prefect: who may do what with its API and pages."""

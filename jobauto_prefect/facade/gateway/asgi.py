@@ -1,4 +1,4 @@
-"""Prefect's application behind the gateway, as ASGI servers start it."""
+"""Prefect's application behind the gateway, for ASGI servers."""
 
 import asyncio
 import contextlib
@@ -36,7 +36,7 @@ from jobauto_prefect.settings import Settings, load_settings
 
 
 def application() -> ASGIApp:
-    """Make it for a server: `uvicorn --factory jobauto_prefect.facade.gateway.asgi:application`.
+    """Create it for a server: `uvicorn --factory jobauto_prefect.facade.gateway.asgi:application`.
 
     Raises:
         NotReady: the installation lacks its key or its tables.
@@ -53,9 +53,9 @@ def application() -> ASGIApp:
 def create_gateway(
     settings: Settings, ledger: Ledger, monitor: GatewayMonitor | None = None
 ) -> ASGIApp:
-    """Put the gateway before Prefect's application of this process.
+    """Put the gateway in front of this process's Prefect application.
 
-    Prefect asks for a password that only the gateway knows.
+    Prefect requires a password that only the gateway knows.
     """
     inner = f"door:{secrets.token_urlsafe(32)}"
     prefect = cast("FastAPI", create_closed_app(inner))
@@ -67,7 +67,7 @@ def create_gateway(
 
 
 def _make_document_once(prefect: FastAPI) -> None:
-    """Keep the OpenAPI document that Prefect makes anew, in its event loop, for each request."""
+    """Cache the OpenAPI document, which Prefect rebuilds in its event loop for each request."""
     one_by_one = threading.Lock()
 
     @functools.cache
@@ -82,13 +82,13 @@ def _make_document_once(prefect: FastAPI) -> None:
 
 
 MOST_TOLD = 100
-"""Errors that are told of one body."""
+"""Maximum number of errors reported for one body."""
 
 
 def _answer_without_bodies(prefect: FastAPI) -> None:
-    """Tell what is wrong with a body without repeating it.
+    """Report what is wrong with a body without repeating it.
 
-    Prefect does so in its event loop, for each error: a body of 4 MB stopped it for 20 s.
+    Prefect repeats the body in its event loop, for each error: 4 MB blocked it for 20 s.
     """
 
     def answer(_request: Request, error: Exception) -> Response:
@@ -107,7 +107,7 @@ def _answer_without_bodies(prefect: FastAPI) -> None:
 def create_middleware(
     settings: Settings, ledger: Ledger, prefect: ASGIApp, inner: str, monitor: Monitor | None = None
 ) -> GatewayMiddleware:
-    """Put the gateway before an application that `inner`, a login and a password, opens."""
+    """Put the gateway in front of an application; `inner` is the login and password it requires."""
     signed_in = authorization(inner)
     transport = httpx.ASGITransport(prefect, raise_app_exceptions=False)
     inner_api = PrefectApi("http://prefect/api", authorization=signed_in, transport=transport)
@@ -121,7 +121,7 @@ def create_middleware(
     async def run_background() -> None:
         port = management_port(settings, Part.PREFECT, monitor) if monitor is not None else None
         async with port or contextlib.nullcontext():
-            await announcements.run()  # at once where the database has none
+            await announcements.run()  # immediately if the database has none
             await asyncio.Event().wait()
 
     return GatewayMiddleware(prefect, sign_in, ownership, inner, limit, run_background)

@@ -1,4 +1,4 @@
-"""The audit entries of what only Prefect stores: the intent before, the result after (P2)."""
+"""Audit entries for what only Prefect stores: the intent before, the result after (P2)."""
 
 import asyncio
 import json
@@ -21,18 +21,18 @@ STRAY_KIND = "Prefect deployment"
 SECRET_FIELDS = frozenset(
     {"data", "value", "job_variables", "base_job_template", "storage_configuration", "context"}
 )
-"""Fields whose values may be secrets, whatever the keys inside are called."""
+"""Fields whose values may be secrets, whatever their keys are called."""
 
 SECRET_NAME = re.compile(
     r"pass(word|phrase|wd)|secret|token|api_?key|private|credential", re.IGNORECASE
 )
-MAX_VALUE_LENGTH = 4_000  # characters of a value that an entry repeats
+MAX_VALUE_LENGTH = 4_000  # maximum characters of a value in an entry
 RESULT_FIELDS = ("id", "name", "status")
 """Fields of Prefect's response that are recorded."""
 
 
 class AuditRecorder:
-    """Writes the entries of one request; `object_id` is Prefect's id or name of the object."""
+    """Writes the entries for one request; `object_id` is Prefect's id or name of the object."""
 
     def __init__(
         self, ledger: Ledger, actor: Actor, route: Route, object_id: str, owner: Owner | None
@@ -44,7 +44,7 @@ class AuditRecorder:
         self._owner = owner
 
     async def record_intent(self, body: Any, current: Mapping[str, Any]) -> None:
-        """Record that something is about to be changed; `current` is what it is before."""
+        """Record that an object is about to be changed; `current` is its present state."""
         await self._write(INTEND, await asyncio.to_thread(describe_changes, body, current))
 
     async def record_result(self, status: int, answer: Any) -> None:
@@ -59,11 +59,11 @@ class AuditRecorder:
         await self._write(action, {"http_status": [None, status], **results})
 
     async def record_refusal(self, reason: str) -> None:
-        """Record that the request was not passed on."""
+        """Record that the request was not forwarded."""
         await self._write(REFUSE, {"reason": [None, reason]})
 
     async def record_reveal(self) -> None:
-        """Record that secrets are about to be shown."""
+        """Record that secrets are about to be revealed."""
         await self._write("reveal", {})
 
     async def _write(self, action: str, changes: dict[str, Any]) -> None:
@@ -85,7 +85,7 @@ class AuditRecorder:
 
 
 class StrayRecorder:
-    """Records whose runs are ended because they are no run template's: once for each."""
+    """Records, once for each, whose runs are ended because they belong to no run template."""
 
     def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger
@@ -93,7 +93,7 @@ class StrayRecorder:
         self._one_by_one = asyncio.Lock()
 
     async def record(self, actor: Actor, stray: str, reason: str) -> None:
-        """Record that the runs of a deployment, or those without one in a work pool, are ended."""
+        """Record that the runs of a deployment, or a work pool's runs without one, are ended."""
         async with self._one_by_one:
             if stray not in self._recorded:
                 await asyncio.to_thread(self._write, actor, stray, reason)

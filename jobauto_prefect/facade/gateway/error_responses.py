@@ -1,4 +1,4 @@
-"""Errors of the gateway, as both this service's and Prefect's programs read them."""
+"""Error responses of the gateway, readable by this service's clients and by Prefect's."""
 
 from typing import Any
 
@@ -18,21 +18,21 @@ CONTENT_SECURITY_POLICY = (
     "font-src 'self' data:; worker-src 'self' blob:; object-src 'none'; base-uri 'self'; "
     "form-action 'self'; frame-ancestors 'none'"
 )
-"""For Prefect's pages, which keep the password in the browser: they talk to this server alone."""
+"""For Prefect's pages, which keep the password in the browser: they connect to this server only."""
 
 
 def is_browser_page(headers: Headers) -> bool:
-    """Whether a page in a browser asks, and not a program."""
+    """Whether the request comes from a page in a browser rather than a program."""
     return UI_HEADER in headers or "sec-fetch-mode" in headers
 
 
 def audited_door(headers: Headers) -> str:
-    """Return what the audit trail calls the way a request came in: `ui` or `prefect-api`."""
+    """Return a request's channel in the audit trail: `ui` or `prefect-api`."""
     return "ui" if is_browser_page(headers) else "prefect-api"
 
 
 def error_response(connection: HTTPConnection, error: JobautoError) -> JSONResponse:
-    """Make the response for an error: this service's fields, and those Prefect's programs show."""
+    """Make the response for an error: this service's fields, and those Prefect's clients show."""
     status, message = status_of(error), str(error)
     body: dict[str, Any] = {
         "error": PHRASES.get(status, "Error"),
@@ -48,7 +48,7 @@ def error_response(connection: HTTPConnection, error: JobautoError) -> JSONRespo
         response.headers["Retry-After"] = str(error.retry_after)
     if status == 503:
         response.headers["Retry-After"] = "2"
-    # The browser's own dialog would cover the form with which the pages ask for the password.
+    # The browser's own dialog would cover the password form of the pages.
     if status == 401 and not is_browser_page(connection.headers):
         for challenge in CHALLENGES:
             response.headers.append("WWW-Authenticate", challenge)

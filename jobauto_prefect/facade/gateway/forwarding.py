@@ -1,4 +1,4 @@
-"""What a request is passed on to Prefect's application with, as its own administrator."""
+"""Forwarding requests to Prefect's application, signed in as its administrator."""
 
 import asyncio
 import contextlib
@@ -13,32 +13,32 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from jobauto_prefect.errors import Fault, InvalidInput
 
 MAX_RECORDED = 256 * 1024
-"""Bytes of a response that are recorded; of longer ones nothing is."""
+"""Maximum bytes of a response that is recorded; longer ones are not recorded at all."""
 
 DROPPED_HEADERS = frozenset({b"authorization", b"cookie", b"origin"})
-"""Headers that are not passed on: Prefect answers every origin alike. Browsers send the console's
+"""Headers that are not forwarded: Prefect answers every origin alike. Browsers send the console's
 cookie to every port of its host."""
 
 
 LOCKED_SECONDS = 5.0
-"""How long a write that SQLite refuses is repeated."""
+"""How long a write that SQLite rejects is retried."""
 
-LONGEST_WAIT = 0.05  # seconds until the next try
+LONGEST_WAIT = 0.05  # maximum seconds between retries
 
 IN_PARTS = frozenset({"/flow_runs/bulk_set_state"})
-"""Routes of several transactions: what one of them refused, others may have done."""
+"""Routes with several transactions: if one is rejected, others may have been committed."""
 
 ITEMS_AT_ONCE: Mapping[str, int] = {"/logs/": 100, "/events": 50}
-"""How many items of a list Prefect is sent at once, by route: its event loop takes no other request
-while it makes one statement for a thousand lines, or reads them."""
+"""Maximum items of a list sent to Prefect at once, by route: building one statement for a thousand
+lines, or reading them, blocks its event loop."""
 
 
 def inner_scope(
     scope: Scope, authorization: str | None, length: int | None = None, *, plain: bool = False
 ) -> Scope:
-    """Make the ASGI scope Prefect sees; without `authorization` it is signed in as nobody.
+    """Make the ASGI scope Prefect sees; without `authorization` it is unauthenticated.
 
-    `length` is that of a body encoded anew; `plain`: the response is not to be compressed.
+    `length` is the length of a re-encoded body; `plain`: the response must not be compressed.
     """
     dropped = {*DROPPED_HEADERS, b"accept-encoding"} if plain else {*DROPPED_HEADERS}
     if length is not None:
@@ -56,7 +56,7 @@ def encode_body(body: Any) -> bytes:
     """Re-encode the checked body, so that Prefect parses exactly what was authorized.
 
     Raises:
-        InvalidInput: it has a number that JSON does not have.
+        InvalidInput: it has a number that JSON can't represent.
     """
     try:
         return b"" if body is None else json.dumps(body, allow_nan=False).encode()
@@ -65,7 +65,7 @@ def encode_body(body: Any) -> bytes:
 
 
 def parts_of(route: str, body: Any) -> list[Any]:
-    """Return the bodies a request to a route is passed on with: a long list is cut."""
+    """Return the bodies with which a request to a route is forwarded: a long list is split."""
     most = ITEMS_AT_ONCE.get(route)
     if most is None or not isinstance(body, list) or len(body) <= most:
         return [body]
@@ -75,9 +75,9 @@ def parts_of(route: str, body: Any) -> list[Any]:
 async def forward_in_parts(
     app: ASGIApp, scopes_and_bodies: Iterable[tuple[Scope, bytes]], receive: Receive, send: Send
 ) -> None:
-    """Pass the parts of a list on one after the other, up to one that fails; answer as to the last.
+    """Forward the parts of a list in order until one fails; answer as Prefect does to the last.
 
-    What came before one that fails is kept.
+    What precedes a failed part is kept.
     """
     answer: list[Message] = []
 
@@ -93,14 +93,14 @@ async def forward_in_parts(
 
 
 class _Refused(Exception):
-    """SQLite refused a write, and took back all that its transaction had done."""
+    """SQLite rejected a write and rolled back its transaction."""
 
 
 class PatientForwarder:
-    """Passes writes on, and repeats what SQLite refuses because somebody else writes.
+    """Forwards writes, and retries those SQLite rejects because of a concurrent writer.
 
-    A transaction that first reads is refused at once, without waiting for the other writer. Those
-    that come again do so alone: what is under way ends first, and what comes meanwhile waits.
+    SQLite rejects a transaction that reads first immediately, without waiting for the other writer.
+    Retries run alone: they wait for writes in progress, and later writes wait for them.
     """
 
     def __init__(self, app: ASGIApp) -> None:
@@ -110,7 +110,7 @@ class PatientForwarder:
         self._none_under_way = asyncio.Event()
 
     async def forward(self, scope: Scope, body: bytes, receive: Receive, send: Send) -> None:
-        """Pass one write on, for the last time after `LOCKED_SECONDS`."""
+        """Forward one write, for the last time after `LOCKED_SECONDS`."""
         async with self._alone:
             self._under_way += 1
         is_refused = False
@@ -137,16 +137,16 @@ class PatientForwarder:
             with contextlib.suppress(_Refused):
                 await _forward_unless_locked(self._app, scope, replay_body(body, receive), send)
                 return
-            # Prefect's own services write, too.
+            # Prefect's own services also write.
             await asyncio.sleep(random.uniform(0, LONGEST_WAIT))  # noqa: S311 - spreads the writers
         await self._app(scope, replay_body(body, receive), send)
 
 
 async def _forward_unless_locked(app: ASGIApp, scope: Scope, receive: Receive, send: Send) -> None:
-    """Pass a request on; an answer of status 503 only where it has another reason.
+    """Forward a request; pass on a response with status 503 only if it has another reason.
 
     Raises:
-        _Refused: SQLite refused it.
+        _Refused: SQLite rejected it.
     """
     held_back: list[Message] = []
 
@@ -157,7 +157,7 @@ async def _forward_unless_locked(app: ASGIApp, scope: Scope, receive: Receive, s
             await send(message)
 
     try:
-        await app(dict(scope), receive, send_or_hold_back)  # which writes into its scope
+        await app(dict(scope), receive, send_or_hold_back)  # Prefect writes into its scope
     except Exception as error:
         if held_back and _is_locked(error):
             raise _Refused from error
@@ -172,13 +172,13 @@ async def _send_all(messages: list[Message], send: Send) -> None:
 
 
 def _is_locked(error: Exception) -> bool:
-    """Whether this is SQLite's answer to who would write while somebody else does."""
-    reason = getattr(error, "orig", None)  # SQLAlchemy's errors have the driver's
+    """Whether this is SQLite's error for a write during a concurrent write."""
+    reason = getattr(error, "orig", None)  # SQLAlchemy's errors wrap the driver's
     return isinstance(reason, sqlite3.OperationalError) and "locked" in str(reason)
 
 
 def replay_body(body: bytes, receive: Receive) -> Receive:
-    """Make a `receive` that gives this body first, then what the connection receives."""
+    """Make a `receive` that returns this body first, then what the connection receives."""
     is_given = False
 
     async def receive_body() -> Message:
@@ -192,7 +192,7 @@ def replay_body(body: bytes, receive: Receive) -> Receive:
 
 
 class ResponseRecorder:
-    """Sends a response on, and keeps its status, and its body where that is short."""
+    """Forwards a response, and keeps its status, and its body if it is short."""
 
     def __init__(self, send: Send) -> None:
         self.status = 500
@@ -200,7 +200,7 @@ class ResponseRecorder:
         self._content = bytearray()
 
     async def send(self, message: Message) -> None:
-        """Record what Prefect's application sends, and pass it on."""
+        """Record what Prefect's application sends, and forward it."""
         if message["type"] == "http.response.start":
             self.status = message["status"]
         elif len(self._content) <= MAX_RECORDED:
@@ -211,7 +211,7 @@ class ResponseRecorder:
         """Parse the response.
 
         Returns:
-            None where it is no JSON, or longer than `MAX_RECORDED`.
+            None if it is not JSON, or longer than `MAX_RECORDED`.
         """
         try:
             return json.loads(self._content) if len(self._content) <= MAX_RECORDED else None
@@ -220,14 +220,14 @@ class ResponseRecorder:
 
 
 class ServerErrorGuard:
-    """Sends a response on, but none of status 500; `failed` tells whether there was one."""
+    """Forwards a response unless its status is 500; `failed` is whether there was one."""
 
     def __init__(self, send: Send) -> None:
         self.failed = False
         self._send = send
 
     async def send(self, message: Message) -> None:
-        """Pass on what Prefect's application sends, unless it is an answer with status 500."""
+        """Forward what Prefect's application sends, unless it is a response with status 500."""
         if message["type"] == "http.response.start" and message["status"] == 500:
             self.failed = True
         if not self.failed:
@@ -237,7 +237,7 @@ class ServerErrorGuard:
 async def forward_and_rewrite(
     app: ASGIApp, scope: Scope, receive: Receive, send: Send, change: Callable[[Any], Any]
 ) -> None:
-    """Pass a request on, and change the JSON of a response of status 200."""
+    """Forward a request, and change the JSON of a response with status 200."""
     start: Message = {}
     content = bytearray()
 

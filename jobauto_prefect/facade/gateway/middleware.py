@@ -1,4 +1,4 @@
-"""The ASGI application around Prefect's: signs in, decides, passes on and records."""
+"""The ASGI application around Prefect's: authenticates, authorizes, forwards and records."""
 
 import asyncio
 import re
@@ -67,21 +67,21 @@ from jobauto_prefect.facade.middleware.transport import ROUTE
 
 API = "/api"
 API_PAGES = frozenset({"/docs", "/docs/oauth2-redirect", "/redoc", "/openapi.json"})
-"""Pages of Prefect's application that are not files of its UI."""
+"""Pages of Prefect's application that are not UI files."""
 
 MAX_MEMBERS_BYTES = 512 * 1024
-"""Bytes of a body where members have a route: Prefect reads it in its event loop, and takes no more
-parameters."""
+"""Maximum bytes of a body on routes for members: Prefect parses it in its event loop, and accepts
+no more parameters."""
 
 NEW_RUNS = re.compile(r"/deployments/([0-9a-f-]{36})/create_flow_run(?:/bulk)?")
 SCHEDULED_RUNS = "/work_pools/{name}/get_scheduled_flow_runs"
 
 
 class GatewayMiddleware:
-    """Passes on what the route table and the caller's rights allow, and audits every change.
+    """Forwards what the route table and the caller's rights allow, and audits every change.
 
-    `inner` is the login and the password that Prefect itself asks for; it refuses whatever comes
-    without them. `background` runs as long as the application does.
+    `inner` is the login and password that Prefect itself requires for every request. `background`
+    runs for the application's lifetime.
     """
 
     def __init__(
@@ -136,7 +136,7 @@ class GatewayMiddleware:
         if not reads or scope["path"] in API_PAGES:
             await self._sign_in.identify_request(connection)
         if not reads:
-            raise Forbidden("these are files, to be read only")
+            raise Forbidden("these files are read-only")
         if scope["path"].endswith("/ui-settings"):
             await forward_and_rewrite(
                 self._prefect,
@@ -173,7 +173,7 @@ class GatewayMiddleware:
     ) -> None:
         match = find_route(scope["method"], path)
         if match is None:
-            raise Forbidden(f"{scope['method']} {path} is no route of Prefect that this door knows")
+            raise Forbidden(f"{scope['method']} {path} is not a Prefect route the gateway allows")
         route, path_parameters = match
         scope["state"][ROUTE] = f"{API}{route.path}"
         request = ProxyRequest(path, path_parameters, parse_query(scope))
@@ -235,7 +235,7 @@ class GatewayMiddleware:
         )
         scope = inner_scope(scope, self._inner, len(body), plain=is_inspected)
         if identity.worker_pools is not None:
-            # What workers do is in the ledger's own entries: their claims and their reports.
+            # The ledger has its own entries for what workers do: their claims and reports.
             await self._forward_for_worker(route, scope, replay_body(body, receive), send)
         elif route.action is not None:
             recorder = self._recorder(identity, route, request, decision)
@@ -260,7 +260,7 @@ class GatewayMiddleware:
     async def _forward_read(
         self, redactor: "FieldRedactor", scope: Scope, receive: Receive, send: Send
     ) -> None:
-        """Pass on a request that changes nothing.
+        """Forward a request that changes nothing.
 
         Raises:
             PrefectFailed: Prefect answered with status 500.
@@ -275,14 +275,14 @@ class GatewayMiddleware:
             if not guard.failed:
                 raise
         if guard.failed:
-            raise PrefectFailed("Prefect failed on this; the log of its server says how")
+            raise PrefectFailed("Prefect failed on this request; see its server's log")
 
     async def _forward_for_service(
         self, path: str, scope: Scope, receive: Receive, send: Send
     ) -> None:
-        """Pass on a request of our own, and keep whose the flow runs are that it creates.
+        """Forward a request of this service, and cache the owner of the flow runs it creates.
 
-        Its keys are those of one run template: what was created before is the same deployment's.
+        Its keys belong to one run template: what was created before has the same deployment.
         """
         new_runs = NEW_RUNS.fullmatch(path)
         if new_runs is None:
@@ -316,20 +316,20 @@ class GatewayMiddleware:
 
 
 class FieldRedactor:
-    """Empties the fields of a response that only administrators get."""
+    """Clears the fields of a response that only administrators may see."""
 
     def __init__(self, hidden_fields: Collection[str]) -> None:
         self.hidden_fields = hidden_fields
 
     def __call__(self, answer: Any) -> Any:
-        """Empty them in an object, or in each object of a list."""
+        """Clear them in an object, or in each object of a list."""
         if isinstance(answer, list):
             return [self(item) for item in answer]
         return {name: {} if name in self.hidden_fields else value for name, value in answer.items()}
 
 
 def _point_to_this_server(settings: Any) -> Any:
-    """Point the pages to the server they came from, by whatever name they reached it."""
+    """Point the pages to the server they came from, under the name the browser used."""
     return settings | {"api_url": API}
 
 

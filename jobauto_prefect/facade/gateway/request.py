@@ -1,4 +1,4 @@
-"""A request to Prefect, as the policy looks at it."""
+"""A request to Prefect, as the policy sees it."""
 
 import json
 from collections.abc import Mapping
@@ -14,18 +14,18 @@ from jobauto_prefect.errors import Fault, InvalidInput
 from jobauto_prefect.facade.http.requests import read_json, refuse_constant
 
 WORKERS_VALUES = 2 * MAX_VALUES
-"""Of a worker's log lines and states, of which Prefect gets a part at once: as many as 4 MB of the
-shortest lines have."""
+"""For a worker's log lines and states, which Prefect gets in parts: as many as 4 MB of the shortest
+lines have."""
 
 WORKERS_OTHER_VALUES = 20_000
-"""Of any other body of a worker: Prefect reads it at once."""
+"""For a worker's other bodies: Prefect reads them at once."""
 
 
 @dataclass(frozen=True, slots=True)
 class ProxyRequest:
-    """What is asked of Prefect: the path without `/api`, its parameters, the query, the body.
+    """A request to Prefect: the path without `/api`, its parameters, the query, the body.
 
-    `body` is parsed JSON, None where there is none.
+    `body` is parsed JSON, None if there is no body.
     """
 
     path: str
@@ -51,13 +51,13 @@ async def read_body(receive: Receive) -> bytes:
 
 
 def parse_body(raw: bytes, workers_values: int | None) -> Any:
-    """Parse the JSON of a body; None where there is none.
+    """Parse a JSON body; None if there is no body.
 
-    `workers_values` is how many values a worker's may have; None: it is a person's. A worker's log
-    lines and artifacts may hold characters that no request of a person may.
+    `workers_values` is how many values a worker's body may have; None for a person's body. A
+    worker's log lines and artifacts may contain characters that a person's request may not.
 
     Raises:
-        InvalidInput: it is no JSON, or nothing that can be kept (`read_json`).
+        InvalidInput: it is not JSON, or can't be stored (`read_json`).
     """
     if not raw.strip():
         return None

@@ -8,7 +8,7 @@ from uuid import UUID
 from jobauto_prefect.facade.gateway.routes import ROUTES, SOCKETS, Route, Socket
 
 UUIDS = frozenset({"id", "schedule_id"})
-"""Parts of paths that only match UUIDs, as in Prefect's own routes."""
+"""Path parameters that only match UUIDs, as in Prefect's own routes."""
 
 
 class HasPath(Protocol):
@@ -32,7 +32,7 @@ class PathTable(Generic[P]):
             entries.append((_pattern(route.path), route))
 
     def match(self, path: str) -> tuple[P, Mapping[str, str]] | None:
-        """Find the route of a path, and the path's parameters; None where there is none."""
+        """Find the route of a path, and the path's parameters; None if there is no such route."""
         for pattern, route in self._by_first.get(_first(path), ()):
             match = pattern.fullmatch(path)
             if match is not None and _are_uuids(match.groupdict()):
@@ -45,7 +45,7 @@ def _first(path: str) -> str:
 
 
 def _pattern(path: str) -> re.Pattern[str]:
-    # What Prefect reads as one segment holds no slash, whatever was encoded in the request.
+    # What Prefect reads as one segment contains no slash, whatever was encoded in the request.
     parts = re.split(r"\{(\w+)\}", path)
     texts = (
         f"(?P<{part}>[^/]+)" if number % 2 else re.escape(part) for number, part in enumerate(parts)
@@ -77,11 +77,11 @@ _SOCKETS = PathTable(SOCKETS)
 
 
 def find_route(method: str, path: str) -> tuple[Route, Mapping[str, str]] | None:
-    """Find the route of a request, and its path's parameters; None where the table has none."""
+    """Find the route of a request, and its path's parameters; None if the table has none."""
     paths = _ROUTES.get(method)
     return paths.match(path) if paths else None
 
 
 def find_socket(path: str) -> tuple[Socket, Mapping[str, str]] | None:
-    """Find the websocket of a path, and its parameters; None where the table has none."""
+    """Find the websocket of a path, and its parameters; None if the table has none."""
     return _SOCKETS.match(path)

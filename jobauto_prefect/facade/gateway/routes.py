@@ -1,6 +1,6 @@
-"""The routes of Prefect's API: the permission each takes, and the rule that narrows it. Data only.
+"""The routes of Prefect's API: the permission each needs, and the rule that narrows it. Data only.
 
-A route that is not here is refused. `tests/unit/facade/gateway/test_gateway_table.py` compares
+A route that is not listed is refused. `tests/unit/facade/gateway/test_gateway_table.py` compares
 with the installed Prefect and names what is missing after an upgrade.
 """
 
@@ -13,9 +13,9 @@ from enum import StrEnum
 class ScopeRule(StrEnum):
     """How a request is narrowed to the companies of a member, or to the pools of a worker."""
 
-    ANYONE = "anyone"  #: everybody who has a role: nothing of a company is in it
+    ANYONE = "anyone"  #: for everybody who has a role: it contains no company's data
     FILTER = "filter"  #: the body's filter of deployments is narrowed
-    DEPLOYMENT = "deployment"  #: the path names one, as the kinds below
+    DEPLOYMENT = "deployment"  #: the path names one, as for the kinds below
     FLOW_RUN = "flow run"
     TASK_RUN = "task run"
     FLOW = "flow"
@@ -28,25 +28,25 @@ class ScopeRule(StrEnum):
     QUERY_TASK_RUN = "task run in the query"
     LOGS = "logs"  #: the filter names flow runs or task runs
     RUN_IDS = "flow run ids"  #: the body's `flow_run_ids`
-    LISTED_RUNS = "listed runs"  #: the filter of what is changed names flow runs
+    LISTED_RUNS = "listed runs"  #: the filter of the change names flow runs
     RUN_STATES = "run states"  #: one of two states for flow runs that the filter names
     LISTED_DEPLOYMENTS = "listed deployments"
     POOL = "pool"  #: the path names a work pool
-    QUEUE = "work queue"  #: the path names one, which is of a work pool
+    QUEUE = "work queue"  #: the path names a queue of a work pool
     POOL_FILTER = "pool filter"  #: the body's filter of work pools is narrowed
-    POOL_BODY = "pool body"  #: the body names the work pool it makes
-    POOL_TEMPLATE = "pool template"  #: the body has the template that the named work pool lacks
+    POOL_BODY = "pool body"  #: the body names the work pool it creates
+    POOL_TEMPLATE = "pool template"  #: the body has the template that the work pool lacks
     POOL_RUNS = "pool runs"  #: the body's filter of flow runs is narrowed to work pools
     LOG_LINES = "log lines"  #: each line names its flow run
     ARTIFACT_BODY = "artifact body"  #: the body names its flow run
-    SYNTHETIC = "own answer"  #: the gateway answers by itself, so that Prefect's pages can be used
+    SYNTHETIC = "own answer"  #: the gateway answers itself, so that Prefect's pages work
     EVENT_FILTER = "event filter"  #: a subscription is narrowed to work pools
     EVENTS = "events"  #: each event is about a worker, or about a flow run of its pools
-    SCHEMA = "schema"  #: the body's schema is that of a deployment
+    SCHEMA = "schema"  #: the body's schema belongs to a deployment
 
 
 class Action(StrEnum):
-    """What a write does, as the audit trail names it."""
+    """The action of a write in the audit trail."""
 
     CREATE = "create"
     UPDATE = "update"
@@ -54,12 +54,12 @@ class Action(StrEnum):
 
 
 class Content(StrEnum):
-    """What a body holds that has rules of its own."""
+    """Content of a body that has special rules."""
 
     NEW_RUNS = "new runs"  #: one, or a list of them
     STATE = "state"
     EVENTS = "events"  #: one, or a list of them
-    SHORT = "short"  #: what lists repeat of a run or a worker
+    SHORT = "short"  #: data that lists repeat for each run or worker
     SCHEDULES = "schedules"  #: a deployment with them, one of them, or a list of new ones
 
 
@@ -70,13 +70,13 @@ _STORES = re.compile(r"/$|/(events|validate|heartbeat|set_state)$")
 class Route:
     """One method of one route; `path` is as in Prefect's document.
 
-    Administrators, who have `permission` everywhere, use the route as Prefect means it.
+    Administrators, who have `permission` everywhere, use the route without narrowing.
     `member_rule` narrows it for members, who have the permission in companies; None: they get 403.
     `worker_rule` does the same for worker tokens. `action` is None for what only reads, and for
-    what is no entity (log lines, signs of life, slots). Members may send the `allowed_fields` of
-    a body, and do not get the `hidden_fields` of responses. Of a deployment or a schedule,
-    `permission` is enough for the `operator_fields`, the other fields take `CONFIGURES`; None: it
-    is enough for all. `content` is what of the body has rules of its own.
+    what is not an entity (log lines, heartbeats, slots). Members may send the `allowed_fields` of a
+    body, and do not get the `hidden_fields` of responses. For a deployment or a schedule,
+    `permission` is enough for the `operator_fields`, the other fields need `CONFIGURES`; None: it
+    is enough for all. `content` is the content of the body that has special rules.
     """
 
     method: str
@@ -92,7 +92,7 @@ class Route:
 
     @property
     def is_search(self) -> bool:
-        """Whether the body says what is looked for, and Prefect does not store it."""
+        """Whether the body is a filter, which Prefect does not store."""
         return self.action is None and not _STORES.search(self.path)
 
     @property
@@ -412,17 +412,17 @@ ROUTES: Sequence[Route] = (
 )
 
 AUDITED_KINDS = tuple(sorted({route.kind for route in ROUTES if route.action}))
-"""The kinds of object that are changed in Prefect, as the audit trail names them."""
+"""The kinds of object that are changed in Prefect, by their names in the audit trail."""
 
 OPEN_PATHS = frozenset({"/health", "/ready"})
-"""Paths that take no credentials, to GET."""
+"""Paths that need no credentials, for GET."""
 
 
 @dataclass(frozen=True, slots=True)
 class Socket:
-    """A websocket of Prefect's; `worker_rule` narrows the messages of workers to their pools.
+    """A websocket of Prefect's; `worker_rule` narrows workers' messages to their pools.
 
-    `content` is what each message of an administrator has that has rules of its own.
+    `content` is the content of an administrator's messages that has special rules.
     """
 
     path: str

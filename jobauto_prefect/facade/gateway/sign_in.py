@@ -20,7 +20,7 @@ from jobauto_prefect.ledger.store import Ledger
 
 @dataclass(frozen=True, slots=True)
 class SignIn:
-    """Signs Prefect's clients in as the facade does."""
+    """Authenticates Prefect's clients as the facade does."""
 
     ledger: Ledger
     throttle: SignInThrottle
@@ -29,7 +29,7 @@ class SignIn:
     comparing_threads: CapacityLimiter = field(default_factory=comparing_threads)
 
     def is_service(self, header: str) -> bool:
-        """Whether an Authorization header is that of this installation's own processes."""
+        """Whether an Authorization header comes from this installation's own processes."""
         return hmac.compare_digest(header.encode(), service_authorization(self.ledger.box).encode())
 
     async def identify_request(self, connection: HTTPConnection) -> Identity:
@@ -44,7 +44,7 @@ class SignIn:
     async def identify_socket(self, connection: HTTPConnection, text: str) -> Identity | None:
         """Identify the sender of a socket's first message. Raises as `identify_request`.
 
-        It is `PREFECT_API_AUTH_STRING`, or a token alone.
+        The message has `PREFECT_API_AUTH_STRING`, or a token alone.
 
         Returns:
             None for this service itself.
@@ -64,6 +64,6 @@ class SignIn:
 
 
 def authorization_header(headers: Headers) -> str:
-    """Read the Authorization header; empty where there is none, or several."""
+    """Read the Authorization header; empty if there is none, or several."""
     values = headers.getlist("authorization")
     return values[0] if len(values) == 1 else ""

@@ -36,19 +36,19 @@ FIRST_WITHIN_SECONDS = 10.0
 """How long a socket may stay open without signing in."""
 
 MAX_FIRST_LENGTH = 64 * 1024
-"""Characters of the first message; longer ones are not parsed."""
+"""Maximum characters of the first message; longer ones are not parsed."""
 
 MAX_SOCKETS = 128
-"""Sockets of one user that are open."""
+"""Maximum open sockets of one user."""
 
 WORKERS_SOCKETS = 1024
-"""The same with one worker's token: replicas, and the runs that they start, share one."""
+"""Maximum open sockets of one worker's token: replicas, and the runs that they start, share it."""
 
 PROTOCOL_ERROR, POLICY_VIOLATION, TRY_AGAIN = 1002, 1008, 1013
 MAX_REASON_BYTES = 120  # bytes; the protocol allows 123
 
 MessageFilter = Callable[[Message], Awaitable[Message]]
-"""Narrows a client's message to what may be passed on. Raises Forbidden."""
+"""Narrows a client's message to what may be forwarded. Raises Forbidden."""
 
 
 class SocketGateway:
@@ -95,7 +95,7 @@ class SocketGateway:
         identity = await self._sign_in.identify_socket(connection, token)
         match = find_socket(connection.scope["path"].removeprefix(API))
         if match is None:
-            raise Forbidden("this is no socket of Prefect that this door knows")
+            raise Forbidden("the gateway does not allow this socket of Prefect")
         socket, path_parameters = match
         if identity is None:
             return None, _pass_through
@@ -109,7 +109,7 @@ class SocketGateway:
                 return _check_events if socket.content is Content.EVENTS else _pass_through
             raise Forbidden("this can't be narrowed to your companies; ask an administrator")
         if socket.worker_rule is None:
-            raise Forbidden("a worker's token does not open this")
+            raise Forbidden("a worker's token is not allowed here")
         access_scope = self._ownership.scope(None, frozenset(identity.worker_pools))
         rule = socket.worker_rule
         if rule is ScopeRule.POOL:
@@ -133,9 +133,9 @@ class SocketGateway:
         token: str,
         message_filter: MessageFilter,
     ) -> None:
-        """Show Prefect's application a socket that signs in as its own administrator.
+        """Present the socket to Prefect's application as signed in as its own administrator.
 
-        It is closed once its client may open it no longer.
+        It is closed once its client loses access.
         """
         opening: list[Message] = [
             {"type": "websocket.connect"},
@@ -163,7 +163,7 @@ class SocketGateway:
         serving = asyncio.ensure_future(self._prefect(connection.scope, from_client, to_client))
         try:
             while not (await asyncio.wait({serving}, timeout=STREAM_CHECK_SECONDS))[0]:
-                with contextlib.suppress(Unavailable):  # nobody knows; it is asked again
+                with contextlib.suppress(Unavailable):  # unknown; checked again later
                     _, message_filter = await self._sign_client_in(connection, token)
             await serving
         except JobautoError as error:
@@ -183,7 +183,7 @@ async def _receive_token(receive: Receive) -> str:
         async with asyncio.timeout(FIRST_WITHIN_SECONDS):
             message = await receive()
     except TimeoutError:
-        raise Unauthorized("the first message has to say who it is") from None
+        raise Unauthorized("the first message must have credentials") from None
     if message["type"] == "websocket.disconnect":
         raise _ClientClosed
     text = message.get("text") or ""
@@ -205,12 +205,12 @@ def _sign_in_message(inner: str) -> str:
 
 
 async def _pass_through(message: Message) -> Message:
-    """Pass every message on."""
+    """Forward every message."""
     return message
 
 
 async def _check_events(message: Message) -> Message:
-    """Pass on events of others than this service. Raises Forbidden."""
+    """Forward events, except those in this service's name. Raises Forbidden."""
     refuse_own_events(_parse_json(message.get("text") or message.get("bytes")))
     return message
 

@@ -1,1 +1,1 @@
-"""What of a request to Prefect is allowed, and narrowed to what the caller may see."""
+"""Which requests to Prefect are allowed, narrowed to what the caller may see."""

@@ -1,4 +1,4 @@
-"""Filters in bodies, narrowed to what the caller may see, and the fields of bodies. Pure."""
+"""Filters in bodies, narrowed to what the caller may see, and checks of fields. Pure."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
@@ -10,14 +10,14 @@ Body = dict[str, Any]
 ADMINISTRATORS_ONLY = "this can't be narrowed to your companies; ask an administrator"
 EMPTY: Sequence[Any] = (None, {}, [], "")
 PLAIN_KINDS = (None, "none", "json")
-"""Kinds of values in parameters that Prefect takes as they are."""
+"""Kinds of values in parameters that Prefect takes unchanged."""
 
 
 def require_object(body: Any) -> Body:
-    """Take a body as an object; no body is an empty one.
+    """Return a body that is an object; no body is an empty one.
 
     Raises:
-        InvalidInput: it is no JSON object.
+        InvalidInput: it is not a JSON object.
     """
     if body is None:
         return {}
@@ -27,11 +27,11 @@ def require_object(body: Any) -> Body:
 
 
 def narrow_filter(body: Any, filter_name: str, field: str, allowed: Collection[str]) -> Body:
-    """Narrow the filter of that name in a body: only these values of a field pass.
+    """Narrow the filter of that name in a body to these values of a field.
 
     Raises:
         Forbidden: the filter, or the field's, joins its conditions by `or`.
-        InvalidInput: it is no filter.
+        InvalidInput: it is not a filter.
     """
     fields = require_object(body)
     chosen = _object(fields, filter_name)
@@ -48,7 +48,7 @@ def narrow_filter(body: Any, filter_name: str, field: str, allowed: Collection[s
 
 
 def requested_ids(body: Any, filter_name: str, field: str) -> list[str] | None:
-    """Read the ids that a filter requests by `any_`; None where it has none.
+    """Read the ids that a filter requests by `any_`; None if it has none.
 
     Raises:
         Forbidden: the filter joins its conditions by `or`.
@@ -80,12 +80,12 @@ def require_allowed_fields(
 ) -> None:
     """Refuse fields that only administrators may send: where and what Prefect runs.
 
-    One that repeats the value in `current` passes, and so does one without a value unless it takes
-    away the value there: Prefect's pages send them all. `is_new`: the body is of something new,
-    which gets its values from `current` where the body has none.
+    A field that repeats the value in `current` passes, and so does one without a value unless it
+    removes the present value: Prefect's pages send all fields. `is_new`: the body creates an
+    object, which gets its values from `current` where the body has none.
 
     Raises:
-        Forbidden: naming the fields that are refused.
+        Forbidden: naming the refused fields.
     """
     items = body if isinstance(body, list) else [body]
     refused = {

@@ -1,4 +1,4 @@
-"""Rules for what bodies hold: lengths, runs and states, declared parameters, schedules. Pure."""
+"""Rules for the content of bodies: lengths, runs, states, declared parameters, schedules. Pure."""
 
 import json
 import re
@@ -17,17 +17,17 @@ from jobauto_prefect.errors import Fault, Forbidden, InvalidInput
 from jobauto_prefect.facade.gateway.policy.body_filters import Body, require_object
 
 MAX_ITEMS = 1_000
-"""Items of any list in a body; of what is looked for, of all its lists together."""
+"""Maximum items of any list in a body; in a filter, of all its lists together."""
 
 MAX_NUMBER = 2**53
-"""Of what is looked for: Prefect multiplies pages, and its database fails on more than 64 bits."""
+"""For filters: Prefect multiplies pages, and its database fails on more than 64 bits."""
 
 MAX_TAGS = 30
-"""Of what is written or looked for. Prefect fails on a run with more than 100 of them, those of its
-deployment and flow included."""
+"""For writes and filters. Prefect fails on a run with more than 100 of them, including those of its
+deployment and flow."""
 
 MAX_CONDITIONS = 50
-"""Of one kind in a search for events: each is a part of the statement."""
+"""Of one kind in a search for events: each adds to the statement."""
 
 _FEW: Sequence[tuple[re.Pattern[str], int]] = (
     (re.compile(r"(/[0-9]+)?/tags|/[a-z_]+/tags/(all|any)_"), MAX_TAGS),
@@ -35,31 +35,31 @@ _FEW: Sequence[tuple[re.Pattern[str], int]] = (
     (re.compile(r"/(names|work_queue_names|base_job_template/variables/properties)"), 100),
     (re.compile(r"/schedules|/actions(_[a-z]+)*|/trigger(/triggers/[0-9]+)*/triggers"), 20),
 )
-"""How many items or keys have what costs Prefect a statement or a check for each."""
+"""Maximum items or keys of fields that cost Prefect a statement or a check for each."""
 
 MAX_NAME_LENGTH = 250
-"""Characters of a name, and of a tag."""
+"""Maximum characters of a name, and of a tag."""
 
 MAX_TERM_LENGTH = 1_000
-"""Characters of any text in a filter."""
+"""Maximum characters of any text in a filter."""
 
 MAX_STATE_LENGTH = 10_000
-"""Characters of a new state as JSON, its message included: lists of runs repeat it for each."""
+"""Maximum characters of a new state as JSON, with its message: lists repeat it for each run."""
 
 _NAME = re.compile(r"(/[0-9]+)?/(name|tags/[0-9]+)")
-"""Of what is written, alone or in a list; not a parameter that is called so."""
+"""For writes, single or in a list; not for a parameter of that name."""
 
 _STATE = re.compile(r"(/[0-9]+)?/state")
 
 MAX_DESCRIPTION_LENGTH = 10_000
-"""Characters of a description: lists repeat it."""
+"""Maximum characters of a description: lists repeat it."""
 
 MAX_RUN_LENGTH = 64 * 1024
-"""Characters of what is changed of a run besides its state, or a worker says of itself, as JSON."""
+"""Maximum characters, as JSON, of a run's changes besides its state, or of a worker's metadata."""
 
 
 def require_short(body: Any) -> None:
-    """Refuse what lists repeat of a run or a worker, and is too long.
+    """Refuse what is too long among the data that lists repeat for a run or a worker.
 
     Raises:
         InvalidInput: it is.
@@ -70,7 +70,7 @@ def require_short(body: Any) -> None:
 
 
 def require_short_lists(body: Any) -> None:
-    """Refuse more of what costs Prefect a statement or a check for each than anybody needs.
+    """Limit the items that cost Prefect a statement or a check for each.
 
     Raises:
         InvalidInput: with every error.
@@ -91,7 +91,7 @@ def _too_many(pointer: str, value: Collection[Any], most: int) -> Fault:
 
 
 def require_limits(body: Any, *, is_filter: bool) -> None:
-    """Refuse what costs too much; `is_filter`: Prefect does not store the body.
+    """Refuse what is too expensive; `is_filter`: Prefect does not store the body.
 
     Raises:
         InvalidInput: with every error.
@@ -124,9 +124,9 @@ def _length(value: Any) -> int:
 
 
 def shorten_state(body: Any) -> Any:
-    """Shorten the message of a worker's state that is too long; drop its result, and long details.
+    """Shorten a worker's state that is too long: cut its message, drop its result and long details.
 
-    A run must come to its end, whatever its last words are.
+    A run must be able to end, however long its last message is.
     """
     state = body.get("state") if isinstance(body, dict) else None
     if not isinstance(state, dict) or _length(state) <= MAX_STATE_LENGTH:
@@ -152,7 +152,7 @@ def _max_length(pointer: str, is_filter: bool) -> int | None:
 SCHEDULED = "SCHEDULED"
 
 WORKERS_STATES = frozenset({"PENDING", "RUNNING"})
-"""A run in one of these states takes a place in its work pool: only its worker sets them."""
+"""A run in one of these states occupies a slot in its work pool: only its worker sets them."""
 
 KEY = "idempotency_key"
 
@@ -160,7 +160,7 @@ KEY = "idempotency_key"
 def prefix_idempotency_keys(body: Any, deployment_id: str) -> Any:
     """Prefix the idempotency keys of new runs with their deployment.
 
-    Prefect's keys are per flow, which companies share, and the service's own keys are among them.
+    Prefect's keys are per flow; companies share flows, and the service uses such keys itself.
     """
     prefix = str(UUID(deployment_id))
 
@@ -184,12 +184,12 @@ def require_scheduled_state(body: Any) -> None:
 
 
 def refuse_retries(body: Any) -> None:
-    """Refuse that Prefect tries runs again or pauses them: attempts are their run template's.
+    """Refuse that Prefect retries or pauses runs: the run template governs attempts.
 
-    Prefect's pages send a policy that says nothing.
+    Prefect's pages send an empty policy.
 
     Raises:
-        Forbidden: there is a policy that says something.
+        Forbidden: the policy is not empty.
     """
     for run in _items(body or {}):
         if any(require_object(run.get("empirical_policy")).values()):
@@ -200,12 +200,12 @@ def refuse_retries(body: Any) -> None:
 
 
 def drop_force(body: Any) -> Any:
-    """Drop `force` from a new state of a member: Prefect's rules decide what may follow what.
+    """Drop `force` from a member's new state: Prefect's rules decide on transitions.
 
     Prefect's pages send it with every state.
 
     Raises:
-        Forbidden: it is a state that only workers give.
+        Forbidden: only workers set this state.
     """
     given = require_object(body)
     if _kind(given.get("state")) in WORKERS_STATES:
@@ -215,7 +215,7 @@ def drop_force(body: Any) -> Any:
 
 
 def _require_plain_details(fields: Mapping[str, Any]) -> None:
-    """Refuse states that name the schema by which Prefect checks what a paused run gets."""
+    """Refuse states that name the schema against which Prefect checks a paused run's input."""
     details = require_object(require_object(fields.get("state")).get("state_details"))
     if details.get("run_input_keyset"):
         raise Forbidden("only administrators may have a paused run wait for input")
@@ -237,11 +237,11 @@ def _each(body: Any, change: Callable[[Body], Body]) -> Any:
 
 
 OWN_EVENTS = "jobauto."
-"""How the names of the events of this service begin, and the ids of what they are about."""
+"""Prefixes of the names of this service's events, and of the ids of their resources."""
 
 
 def refuse_own_events(body: Any) -> None:
-    """Refuse events in the name of this service: they start runs of any company.
+    """Refuse events in this service's name: they start runs of any company.
 
     Raises:
         Forbidden: there is one.
@@ -256,7 +256,7 @@ def refuse_own_events(body: Any) -> None:
 
 
 def require_declared(body: Any, definition: Definition) -> None:
-    """Refuse parameters that the application does not declare: no job would get them.
+    """Refuse parameters that the application does not declare: no job would receive them.
 
     Raises:
         InvalidInput: with an error for each.
@@ -289,17 +289,17 @@ def _parameters_in(body: Any, pointer: str = "") -> Iterator[tuple[str, Mapping[
         yield from _parameters_in(body.get("schedules"), f"{pointer}/schedules")
 
 
-MAX_CRON_LENGTH = 255  # characters of a cron expression, as in a run template
+MAX_CRON_LENGTH = 255  # maximum characters of a cron expression, as in a run template
 
 UNSUPPORTED = ("interval", "rrule")
-"""The schedules Prefect has beside cron."""
+"""Prefect's schedule types besides cron."""
 
 POINTERS: Mapping[str, str] = {"/cron": "/cron", "/timezone": "/timezone"}
-"""The pointer of a run template's field to that of Prefect's schedule."""
+"""Pointer of a run template's field -> pointer of Prefect's schedule field."""
 
 
 def require_schedules(body: Any, present: Sequence[Mapping[str, Any]]) -> None:
-    """Refuse schedules that the service would put back, before Prefect computes their dates.
+    """Refuse schedules that the service would revert, before Prefect computes their dates.
 
     `body` is a deployment's, one schedule's, or a list of new schedules; `present` are those the
     deployment has. A run template has one schedule, in five fields of cron.
@@ -322,7 +322,7 @@ def _count_after(body: Any, entries: Sequence[Any], present: Sequence[Mapping[st
         return len(present) + len(entries)
     slugs = {schedule["slug"] for schedule in present if schedule.get("slug")}
     if not slugs:
-        return len(entries)  # they replace those that are there
+        return len(entries)  # they replace the present ones
     named = [
         entry.get("replaces") or entry.get("slug") for entry in entries if isinstance(entry, dict)
     ]

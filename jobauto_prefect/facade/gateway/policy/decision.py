@@ -1,4 +1,4 @@
-"""What of a request is passed on to Prefect: for workers, administrators and members."""
+"""What part of a request is forwarded to Prefect: for workers, administrators and members."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -30,13 +30,13 @@ from jobauto_prefect.facade.gateway.route_lookup import find_route
 from jobauto_prefect.facade.gateway.routes import CONFIGURES, JOBS, Content, Route, ScopeRule
 
 REVEAL = "credentials.reveal"
-"""The permission to see what Prefect's blocks keep secret."""
+"""The permission to see the secrets in Prefect's blocks."""
 
 STRAY = (
     "this work pool runs deployments of jobauto's run templates, and this run is of none; start "
     "the run template, or move the deployment to a work pool of another type"
 )
-"""Why a flow run ends that is in a work pool of ours by mistake."""
+"""Why a flow run ends that is in a work pool of jobauto by mistake."""
 
 BULK_RULES = frozenset({ScopeRule.LISTED_RUNS, ScopeRule.LISTED_DEPLOYMENTS})
 OWNED_RULES = frozenset({ScopeRule.DEPLOYMENT, ScopeRule.FLOW_RUN, ScopeRule.ARTIFACT})
@@ -44,19 +44,19 @@ FALSE_WORDS = frozenset({"", "0", "false", "f", "no", "n", "off"})
 
 
 def is_unrestricted(identity: Identity, route: Route) -> bool:
-    """Whether a route is used as Prefect means it, with the records of all companies."""
+    """Whether a route is used without narrowing, with the records of all companies."""
     return route.permission in identity.rights.everywhere
 
 
 def require_access(identity: Identity, route: Route) -> None:
-    """Refuse a route that the caller can't use, whatever the body says: then none is read.
+    """Refuse a route that the caller can't use whatever the body: it is then not read.
 
     Raises:
         Forbidden: the message says who can.
     """
     if identity.worker_pools is not None:
         if route.worker_rule is None:
-            raise Forbidden("a worker's token does not open this")
+            raise Forbidden("a worker's token is not allowed here")
     elif not identity.rights.anywhere("applications.read"):
         raise Forbidden("you have no role that allows this; ask an administrator")
     elif route.member_rule is None and not is_unrestricted(identity, route):
@@ -66,10 +66,10 @@ def require_access(identity: Identity, route: Route) -> None:
 async def decide(
     identity: Identity, route: Route, request: ProxyRequest, ownership: Ownership
 ) -> Decision:
-    """Decide what of a request, to which there is access, may be passed on to Prefect.
+    """Decide what part of a request, to whose route the caller has access, is forwarded to Prefect.
 
     Raises:
-        Forbidden: nothing of it; the message names the permission that is missing.
+        Forbidden: none of it; the message names the missing permission.
         NotFound: it is about something the caller may not see.
         InvalidInput: the body can't be understood.
     """
@@ -104,7 +104,7 @@ async def _decide_for_worker(
         stray = await ownership.stray_run(request.path_parameters["id"], pools)
         if stray is None:
             raise
-        # Whatever state the worker proposes: the run would wait for ever.
+        # Whatever state the worker proposes: otherwise the run would wait forever.
         return Decision({"state": {"type": "FAILED", "message": STRAY}}, stray=stray)
     if route.content is Content.STATE:
         return replace(decision, body=shorten_state(decision.body))
@@ -116,13 +116,13 @@ async def _decide_for_worker(
 async def _decide_for_administrator(
     route: Route, request: ProxyRequest, ownership: Ownership
 ) -> Decision:
-    """Pass everything on; of what is changed find the owner, for the audit trail."""
+    """Forward everything; find the owner of what is changed, for the audit trail."""
     if route.action is None or route.member_rule not in OWNED_RULES:
         return Decision(request.body)
     try:
         scope = ownership.scope(None, None)
         decision = await apply_rule(route.member_rule, ScopedRequest(request, scope, ownership))
-    except NotFound:  # no run template's
+    except NotFound:  # belongs to no run template
         return Decision(request.body)
     if route.content is Content.SCHEDULES:
         current = await fetch_current(route, request, ownership)
@@ -159,10 +159,10 @@ async def _decide_for_member(
 def _require_configuration_rights(
     identity: Identity, route: Route, changed: set[str], owner: Owner
 ) -> None:
-    """Refuse that operators of a deployment configure it: what runs, when, and with what.
+    """Refuse that a deployment's operators configure it: what runs, when, and with which values.
 
     Raises:
-        Forbidden: they change more than `operator_fields`.
+        Forbidden: the request changes more than `operator_fields`.
     """
     configured = changed.difference(route.operator_fields or ())
     if configured and not identity.rights.may(CONFIGURES, owner.company_id):
@@ -173,7 +173,7 @@ def _require_configuration_rights(
 
 
 def _apply_content_rules(route: Route, decision: Decision, current: Mapping[str, Any]) -> Decision:
-    """Check the content of a body, or change it to what members may send."""
+    """Check the content of a body, or reduce it to what members may send."""
     if route.content is Content.STATE:
         return replace(decision, body=drop_force(decision.body))
     if route.content is Content.NEW_RUNS:
@@ -190,7 +190,7 @@ def _permission_error(route: Route) -> Forbidden:
 
 
 def asks_for_secrets(request: ProxyRequest) -> bool:
-    """Whether the response is to show what blocks keep secret."""
+    """Whether the response is to show the secrets in blocks."""
     in_body = request.body.get("include_secrets") if isinstance(request.body, dict) else None
     in_query = request.query.get("include_secrets", "")
     return bool(in_body) or in_query.lower() not in FALSE_WORDS
@@ -199,10 +199,10 @@ def asks_for_secrets(request: ProxyRequest) -> bool:
 async def fetch_current(
     route: Route, request: ProxyRequest, ownership: Ownership
 ) -> Mapping[str, Any]:
-    """Fetch what is there before a change: the object at the path, or the deployment that is run.
+    """Fetch the present state before a change: the object at the path, or the deployment to run.
 
     Returns:
-        Nothing where Prefect has no route to read it, or no such object.
+        An empty mapping if Prefect has no route to read it, or no such object.
     """
     if "schedule_id" in request.path_parameters:
         return await _fetch_schedule(request, ownership)
@@ -214,7 +214,7 @@ async def fetch_current(
 
 
 async def _fetch_schedule(request: ProxyRequest, ownership: Ownership) -> Mapping[str, Any]:
-    """Fetch a schedule with its deployment: it has no route of its own."""
+    """Fetch a schedule through its deployment: it has no route of its own."""
     deployment = await ownership.fetch(f"/deployments/{request.path_parameters['id']}")
     schedule_id = request.path_parameters["schedule_id"].lower()
     schedules = _schedules_in(deployment)

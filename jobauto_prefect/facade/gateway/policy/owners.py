@@ -1,8 +1,8 @@
 """Which of Prefect's objects belong to an access scope: to companies, or to a worker's pools.
 
-A schema of parameters belongs to the deployments that have it: Prefect's newer pages send one as it
-is, the older ones leave out what they do not know, and have single values checked by the property
-alone, under a name of their own.
+A parameter schema belongs to the deployments that have it: Prefect's newer pages send it unchanged,
+the older ones leave out what they do not know, and check single values against the property alone,
+under another name.
 """
 
 import asyncio
@@ -34,17 +34,17 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 MAX_CACHED = 20_000
-"""Flow runs, and as many task runs, whose deployment is cached: it never changes."""
+"""Maximum flow runs, and task runs, whose deployment is cached: it never changes."""
 
 CACHE_TIME = timedelta(seconds=1)
-"""How long the deployments of a scope are cached: one page of Prefect's asks for them some thirty
-times. Who may see a scope is read anew for each request."""
+"""How long a scope's deployments are cached: one Prefect page requests them some thirty times. Who
+may see a scope is read again for each request."""
 
-PAGE = 200  # deployments, or workers, in one response of Prefect's
+PAGE = 200  # deployments, or workers, in one response from Prefect
 
 LOOKS, LOOK_SECONDS = 10, 0.5
-"""How often, and after how many seconds again, a worker is looked for that Prefect does not list:
-its first event may come before its first heartbeat."""
+"""Attempts, and seconds between them, to find a worker that Prefect does not list: its first event
+may come before its first heartbeat."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,11 +68,11 @@ class Ownership:
         self._schemas: dict[str, frozenset[bytes]] = {}
 
     def scope(self, companies: frozenset[int] | None, pools: frozenset[str] | None) -> AccessScope:
-        """Make the scope of what belongs to these companies and to these pools; None: to any."""
+        """Make the scope of these companies and these pools; None means any."""
         return AccessScope(companies, pools, self._default_pool)
 
     async def deployments(self, scope: AccessScope) -> set[str]:
-        """List the ids of the deployments in a scope, as they were a second ago at most."""
+        """List the ids of the deployments in a scope, cached for a second."""
         now = self._ledger.clock()
         self._scopes = {
             cached: (read_at, ids)
@@ -98,11 +98,11 @@ class Ownership:
         return {pool["id"] for pool in pools if pool}
 
     async def pool_of_queue(self, queue_id: str) -> str | None:
-        """Find the name of a work queue's pool; None where there is no such queue."""
+        """Find the name of a work queue's pool; None if there is no such queue."""
         return (await self.fetch(f"/work_queues/{queue_id}")).get("work_pool_name")
 
     async def has_worker(self, scope: AccessScope, resource_id: str) -> bool:
-        """Whether events about this resource are about a worker of the scope's pools."""
+        """Whether this resource of an event is a worker of the scope's pools."""
         slug = resource_id.rpartition(".")[2]
         for _ in range(LOOKS):
             names = await self._read(access_scope.worker_names, scope)
@@ -155,7 +155,7 @@ class Ownership:
         return False
 
     async def owner(self, deployment_id: str | None, scope: AccessScope) -> Owner | None:
-        """Find the owner of a deployment; None where it is not in the scope."""
+        """Find the owner of a deployment; None if it is not in the scope."""
         if deployment_id is None or not is_uuid(deployment_id):
             return None
         ids = await self._read(access_scope.template_of, scope, UUID(deployment_id))
@@ -195,20 +195,20 @@ class Ownership:
         return deployment_id or f"work pool {pool}"
 
     async def flow_run_of_task_run(self, task_run_id: str | None) -> str | None:
-        """Find the flow run of a task run; None where there is no run, or it has none."""
+        """Find the flow run of a task run; None if the task run is unknown or has none."""
         return await self._flow_runs.find(task_run_id, self.fetch, "/task_runs/{}", "flow_run_id")
 
     async def flow_run_of(self, path: str) -> str | None:
-        """Find the flow run of the object at a path, or None (it never gets another)."""
+        """Find the flow run of the object at a path, or None; it never changes."""
         value = await self.fetch(path)
         return value.get("flow_run_id") or (value.get("state_details") or {}).get("flow_run_id")
 
     async def task_run_of(self, path: str) -> str | None:
-        """Find the task run of the state at a path; None where it has none."""
+        """Find the task run of the state at a path; None if it has none."""
         return ((await self.fetch(path)).get("state_details") or {}).get("task_run_id")
 
     async def find_deployment(self, path: str) -> str | None:
-        """Find the id of the deployment at a path of names; None where there is none."""
+        """Find the id of the deployment at a path of names; None if there is no such deployment."""
         return (await self.fetch(path)).get("id")
 
     def remember_scheduled(self, scheduled: Any) -> None:
@@ -219,10 +219,10 @@ class Ownership:
                 self._deployments.remember(run["id"], run["deployment_id"])
 
     def remember_created(self, created: Any, deployment_id: str | None = None) -> None:
-        """Cache the deployments of the flow runs in a response to who created them.
+        """Cache the deployments of the flow runs that a request created.
 
-        That to many at once names no deployment: theirs is `deployment_id`, which has to be sure.
-        Where one of them was not created, Prefect may have none of them.
+        The response to a bulk request names no deployment: `deployment_id` is that of all its runs.
+        If one of them was not created, Prefect may have none of them.
         """
         if not isinstance(created, dict):
             return
@@ -234,10 +234,10 @@ class Ownership:
                 self._deployments.remember(result["flow_run_id"], deployment_id)
 
     async def fetch(self, path: str) -> dict[str, Any]:
-        """Fetch the object at a path; empty where there is none."""
+        """Fetch the object at a path; empty if there is no such object."""
         try:
-            # A task of its own: on SQLite Prefect counts its requests by their tasks, and that of
-            # a socket is counted already.
+            # In a separate task: on SQLite Prefect counts its requests by task, and a socket's task
+            # is counted already.
             value = await asyncio.create_task(self._prefect.get(quote(path)))
         except NotFound:
             return {}
@@ -254,7 +254,7 @@ class Ownership:
 
 
 class _IdCache:
-    """A field of objects that never changes, by their id; the least used are forgotten."""
+    """LRU cache, by object id, of a field that never changes."""
 
     def __init__(self) -> None:
         self._values: OrderedDict[str, str] = OrderedDict()
@@ -286,10 +286,10 @@ REPEATED = frozenset(
         "properties", "required", "title", "type", "maxItems", "minItems",
     }
 )  # fmt: skip
-"""Keywords of a schema that the older pages repeat."""
+"""Schema keywords that the older pages send back."""
 
 PROPERTY_KEYS = frozenset({"definitions", "properties"})
-"""Keywords of the schema in which they send a single property."""
+"""Keywords of the schema with which they check a single property."""
 
 
 def digests_of(schema: Any) -> frozenset[bytes]:
@@ -317,7 +317,7 @@ def _forms(schema: Any) -> Iterator[Any]:
 
 
 def _repeated(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """Reduce a schema to what the older pages repeat of it."""
+    """Reduce a schema to the part that the older pages send back."""
     kept = {name: value for name, value in schema.items() if name in REPEATED}
     for name in PROPERTY_KEYS & kept.keys():
         if isinstance(kept[name], dict):

@@ -22,14 +22,14 @@ from jobauto_prefect.facade.gateway.routes import ScopeRule
 RUN_FILTERS = ("flow_runs", "task_runs")
 
 DEPLOYMENT_FILTERS = ("deployments", "work_pools")
-"""Filters that look for flows by their runs, and by their deployments."""
+"""Filters for flows by their runs, and by their deployments."""
 
 STATES_KEYS = frozenset({"flow_runs", "state", "limit"})
 STATES_TOGETHER = frozenset({"RUNNING", "COMPLETED"})
-"""What a worker sends to give some of its flow runs one state, and which."""
+"""Fields a worker sends to set one state for several of its flow runs, and the states."""
 
 MAX_VALUES_BYTES = 64 * 1024
-"""Bytes of values that are checked against a schema."""
+"""Maximum bytes of values that are checked against a schema."""
 
 WORKER_EVENTS = "prefect.worker."
 RUN_EVENTS = "prefect.flow-run."
@@ -40,10 +40,10 @@ RuleFunction = Callable[[ScopedRequest], Awaitable[Decision]]
 
 
 async def apply_rule(rule: ScopeRule, scoped: ScopedRequest) -> Decision:
-    """Decide what of a request may be passed on.
+    """Decide what part of a request may be forwarded.
 
     Raises:
-        NotFound: it is about something outside of the scope.
+        NotFound: it is about something outside the scope.
         Forbidden: it can't be kept within the scope.
         InvalidInput: the body can't be understood.
     """
@@ -100,9 +100,9 @@ async def _flow(scoped: ScopedRequest) -> Decision:
 
 
 async def _flow_filter(scoped: ScopedRequest) -> Decision:
-    """Narrow a filter of flows, and what it says of their runs and deployments.
+    """Narrow a filter of flows, and its conditions on their runs and deployments.
 
-    Companies share flows: a flow must not be found by another company's runs of it.
+    Companies share flows: another company's runs of a flow must not make it visible.
     """
     body = narrow_filter(scoped.request.body, "flows", "id", await scoped.visible_flows())
     if any(body.get(name) is not None for name in RUN_FILTERS):
@@ -114,7 +114,7 @@ async def _flow_filter(scoped: ScopedRequest) -> Decision:
 
 
 async def _logs(scoped: ScopedRequest) -> Decision:
-    """Narrow a filter of log lines to runs it has to name: lines know nothing but their run."""
+    """Narrow a filter of log lines to the runs it must name: a line refers only to its run."""
     body = scoped.request.body
     run_ids = requested_ids(body, "logs", "flow_run_id")
     task_run_ids = requested_ids(body, "logs", "task_run_id")
@@ -156,7 +156,7 @@ async def _listed_runs(scoped: ScopedRequest) -> Decision:
 
 
 async def _run_states(scoped: ScopedRequest) -> Decision:
-    """Allow two states for flow runs that are named, if all of them are of the scope."""
+    """Allow two states for named flow runs, if all of them are in the scope."""
     body = require_object(scoped.request.body)
     run_ids = requested_ids(body, "flow_runs", "id")
     kind = require_object(body.get("state")).get("type")
@@ -213,8 +213,8 @@ async def _pool_body(scoped: ScopedRequest) -> Decision:
 async def _pool_template(scoped: ScopedRequest) -> Decision:
     """Allow a work pool that has no job template to be given one.
 
-    Prefect's workers do that over their socket, and by this request where the socket fails; they
-    end where they may not.
+    Prefect's workers do that over their socket, and with this request if the socket fails; they
+    exit if it is refused.
     """
     decision = await _pool(scoped)
     if require_object(scoped.request.body).keys() != {"base_job_template"}:
@@ -244,7 +244,7 @@ async def _event_filter(scoped: ScopedRequest) -> Decision:
     require_short_lists(body)
     requested = require_object(body.get("filter"))
     resources = requested.get("any_resource") or []
-    # Several conditions hold together; an empty list of ids would be none at all.
+    # Conditions are joined by and; an empty list of ids would be no condition.
     pool_ids = await scoped.ownership.pool_ids(scoped.scope)
     ids = [f"prefect.work-pool.{pool_id}" for pool_id in pool_ids] or [NO_POOL]
     conditions = [*(resources if isinstance(resources, list) else [resources]), {"id": ids}]
@@ -252,7 +252,7 @@ async def _event_filter(scoped: ScopedRequest) -> Decision:
 
 
 async def _events(scoped: ScopedRequest) -> Decision:
-    """Pass on what a worker tells of itself and of its runs, by names that are not ours."""
+    """Forward a worker's events about itself and its runs, if the names aren't this service's."""
     event = require_object(scoped.request.body)
     refuse_own_events(event)
     name = str(event.get("event"))
@@ -266,7 +266,7 @@ async def _events(scoped: ScopedRequest) -> Decision:
             )
         return Decision(scoped.request.body)
     if name.startswith(TASK_RUN_NAMES) or resource_id.startswith(TASK_RUN_EVENTS):
-        # Prefect makes task runs of such events, and changes those there are.
+        # Prefect creates and changes task runs by such events.
         known = await scoped.ownership.flow_run_of_task_run(_task_run_of(event, resource_id))
         if known is not None:
             await scoped.require_run(known)
@@ -276,9 +276,9 @@ async def _events(scoped: ScopedRequest) -> Decision:
 
 
 def _task_run_of(event: Mapping[str, Any], resource_id: str) -> str:
-    """Return the id of the task run that Prefect makes or changes by an event.
+    """Return the id of the task run that Prefect creates or changes by an event.
 
-    Prefect reads ids in any spelling, and those in the payload go over that of the resource.
+    Prefect accepts ids in any spelling, and ids in the payload override the resource's.
 
     Raises:
         Forbidden: it could be another one.
@@ -296,9 +296,9 @@ def _task_run_of(event: Mapping[str, Any], resource_id: str) -> str:
 
 
 def _related_run(event: Mapping[str, Any]) -> str | None:
-    """Find the flow run that an event, of a task run say, is related to; None: to none.
+    """Find the flow run to which an event, for example of a task run, is related, or None.
 
-    As Prefect does, by the role: the first counts.
+    As in Prefect, the first related resource with the role counts.
     """
     related = event.get("related")
     for resource in map(require_object, related if isinstance(related, list) else ()):
@@ -313,7 +313,7 @@ async def _synthetic(scoped: ScopedRequest) -> Decision:
 
 
 async def _schema(scoped: ScopedRequest) -> Decision:
-    """Allow values to be checked against our own schemas only: others could take minutes."""
+    """Allow values to be checked against deployments' schemas only: others could take minutes."""
     body = require_object(scoped.request.body)
     if len(json.dumps(body.get("values")).encode()) > MAX_VALUES_BYTES:
         message = f"the values have more than {MAX_VALUES_BYTES} bytes"
@@ -357,7 +357,7 @@ RULES: Mapping[ScopeRule, RuleFunction] = {
 }
 
 SETTINGS = {"server": {"ui": {"show_promotional_content": False}, "analytics_enabled": False}}
-"""All of Prefect's settings that its pages look at."""
+"""All Prefect settings that its pages read."""
 
 Response = Callable[[ScopedRequest], Awaitable[Any]]
 
@@ -379,7 +379,7 @@ async def _settings(_scoped: ScopedRequest) -> Any:
 
 
 async def _no_records(_scoped: ScopedRequest) -> Any:
-    """List nothing: automations and saved searches are administrators'."""
+    """Return an empty list: automations and saved searches are for administrators."""
     return []
 
 
@@ -389,7 +389,7 @@ async def _deployments_by_flow(scoped: ScopedRequest) -> Any:
 
 
 async def _no_next_runs(scoped: ScopedRequest) -> Any:
-    """Tell no next run: Prefect would tell that of any company's."""
+    """Report no next run: Prefect would report any company's."""
     return dict.fromkeys(_requested_flows(scoped))
 
 

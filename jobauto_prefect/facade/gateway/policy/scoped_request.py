@@ -1,4 +1,4 @@
-"""A request together with the access scope it is narrowed to, and what is decided about it."""
+"""A request with the access scope to which it is narrowed, and the decision about it."""
 
 import json
 from collections.abc import Collection, Iterable
@@ -14,19 +14,19 @@ from jobauto_prefect.ledger.access.access_scope import AccessScope
 C = TypeVar("C", bound=Collection[Any])
 
 MAX_NAMED = 200
-"""Runs that one request may name where each has to be looked up."""
+"""Maximum runs that one request may name if each must be looked up."""
 
 MAX_NARROWED = 10_000
-"""Deployments or flows a filter can be narrowed to: databases take no longer lists."""
+"""Maximum deployments or flows in a narrowed filter: databases take no longer lists."""
 
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """What may be passed on, and who owns it; `owner` is None for several owners, or none.
+    """What may be forwarded, and its owner; `owner` is None for several owners, or none.
 
-    `answer` is the gateway's own response, given instead of Prefect's; None: Prefect is asked.
-    `stray` is what the run belongs to that is ended here, being no run template's: a deployment,
-    or a work pool where it has none.
+    `answer` is the gateway's own response instead of Prefect's; None: Prefect answers. `stray` is
+    the deployment, else the work pool, of a run that is ended because it belongs to no run
+    template.
     """
 
     body: Any
@@ -37,14 +37,14 @@ class Decision:
 
 @dataclass(frozen=True, slots=True)
 class ScopedRequest:
-    """Answers what a request names, and what of it is within the scope."""
+    """Finds what a request names, and which of it is in the scope."""
 
     request: ProxyRequest
     scope: AccessScope
     ownership: Ownership
 
     async def require_deployment(self, deployment_id: str | None) -> Decision:
-        """Pass the request on for the owner of its deployment.
+        """Forward the request for the owner of its deployment.
 
         Raises:
             NotFound: the deployment is not in the scope.
@@ -55,7 +55,7 @@ class ScopedRequest:
         return Decision(self.request.body, owner)
 
     async def require_run(self, flow_run_id: object) -> Decision:
-        """Pass the request on for the owner of its flow run.
+        """Forward the request for the owner of its flow run.
 
         Raises:
             NotFound: the flow run's deployment is not in the scope.
@@ -64,7 +64,7 @@ class ScopedRequest:
         return await self.require_deployment(await self.ownership.deployment_of(run_id))
 
     async def require_task_run(self, task_run_id: str | None) -> Decision:
-        """Pass the request on for the owner of its task run.
+        """Forward the request for the owner of its task run.
 
         Raises:
             NotFound: the task run's deployment is not in the scope.
@@ -72,11 +72,11 @@ class ScopedRequest:
         return await self.require_run(await self.ownership.flow_run_of_task_run(task_run_id))
 
     async def visible_deployments(self) -> set[str]:
-        """List the ids of the deployments in the scope. Raises Forbidden: they are too many."""
+        """List the ids of the deployments in the scope. Raises Forbidden if there are too many."""
         return require_narrowable(await self.ownership.deployments(self.scope), "deployments")
 
     async def visible_flows(self) -> set[str]:
-        """List the ids of the flows in the scope. Raises Forbidden: they are too many."""
+        """List the ids of the flows in the scope. Raises Forbidden if there are too many."""
         return require_narrowable(await self.ownership.flows(self.scope), "flows")
 
     async def visible_pools(self) -> set[str] | frozenset[str]:
@@ -86,10 +86,10 @@ class ScopedRequest:
         return await self.ownership.pools(self.scope)
 
     async def visible_runs(self, run_ids: Iterable[Any]) -> set[str]:
-        """Choose those of some flow runs that are in the scope, in lower case.
+        """Return the ids of those flow runs that are in the scope, in lower case.
 
         Raises:
-            Forbidden: they are too many to look each up.
+            Forbidden: there are too many to look each up.
         """
         deployments = {
             run_id.lower(): await self.ownership.deployment_of(run_id)
