@@ -283,7 +283,7 @@ def application(app_id: int, who: CurrentWorker, service: CurrentService) -> App
     with service.ledger.reading() as session:
         app = get_record(session, App, app_id)
         if app.company_id is not None and not runs_application(session, domain, app_id):
-            raise NotFound(f"there is no app {app_id}")
+            raise NotFound(f"there is no application {app_id}")
     schema = parameters(app.definition, service.settings.language)
     return ApplicationDocument(
         id=app.id,

@@ -27,6 +27,7 @@ from sqlalchemy import (
 from sqlalchemy.orm import DeclarativeBase, Mapped, Session, mapped_column
 
 from jobauto_prefect.definitions.storable import read_exact, write_exact
+from jobauto_prefect.kinds import KINDS
 
 UNAUDITED = {"audit": False}
 """Column info: bookkeeping; a change of it does not count as a change of the entity."""
@@ -47,6 +48,13 @@ def can_hold(column: Any, number: int) -> bool:
     """Whether an integer column can hold a number: databases refuse to compare larger ones."""
     limit = 2**63 if isinstance(column.type, BigInteger) else 2**31
     return -limit <= number < limit
+
+
+def noun_of(kind: Any) -> str:
+    """Return what messages call a record of a kind, or one of its records: `event rule`."""
+    table: str = kind.__tablename__
+    known = KINDS.get(table) or KINDS.get(table.replace("_", ""))
+    return known.noun if known else table.replace("_", " ")
 
 
 Found = TypeVar("Found")

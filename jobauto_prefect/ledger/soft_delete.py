@@ -9,7 +9,7 @@ from sqlalchemy.orm import Session
 from jobauto_prefect.errors import Conflict
 from jobauto_prefect.ledger.access.tokens import end_tokens
 from jobauto_prefect.ledger.audit.trail import WritingSession
-from jobauto_prefect.ledger.base import Base
+from jobauto_prefect.ledger.base import Base, noun_of
 from jobauto_prefect.ledger.events import trigger_graph
 from jobauto_prefect.ledger.prefect_objects import lock_object_id, withdraw
 from jobauto_prefect.ledger.queries.calendars import keepers_of
@@ -86,7 +86,7 @@ def _referring(kind: type[Base], column: str) -> Look:
             getattr(kind, column) == record.id,
             kind.retired_at.is_(None),  # type: ignore[attr-defined]
         )
-        return (f"{kind.__tablename__} {found}" for found in session.scalars(key.limit(SHOWN)))
+        return (f"{noun_of(kind)} {found}" for found in session.scalars(key.limit(SHOWN)))
 
     return look
 
@@ -94,14 +94,14 @@ def _referring(kind: type[Base], column: str) -> Look:
 def _naming(find: Callable[[Session, Any], Iterable[Any]]) -> Look:
     """Return a lookup of records that list this one."""
     return lambda session, record: (
-        f"{found.__tablename__} {found.id}" for found in find(session, record)
+        f"{noun_of(found)} {found.id}" for found in find(session, record)
     )
 
 
 def _actions_starting(session: Session, template: RunTemplate) -> Iterable[str]:
     for template_id in trigger_graph.templates_starting(session, template.id):
         if template_id != template.id:
-            yield f"actions of runtemplate {template_id}"
+            yield f"actions of run template {template_id}"
 
 
 def _jobs_of_template(session: Session, template: RunTemplate) -> Iterable[str]:

@@ -145,7 +145,7 @@ def test_an_operator_sets_up_a_company_and_mends_a_run_template_in_two_languages
     visitor.fill_in("Ended jobs, days", "90")
     visitor.press("Save")
     assert "Nothing was saved. Please correct this:" in visitor.text
-    assert "there is no runtemplate 'wayne/None such'" in visitor.text  # its part is unfolded
+    assert "there is no run template 'wayne/None such'" in visitor.text  # its part is unfolded
     visitor.fill_in("This run template starts", "acme/Probe")
     visitor.press("Save")
     assert "Saved." in visitor.text

@@ -5,7 +5,7 @@ from typing import TypeVar
 from jobauto_prefect.errors import NotFound
 from jobauto_prefect.facade.auth.identity import Identity
 from jobauto_prefect.ledger.access.ownership import company_of
-from jobauto_prefect.ledger.base import Base
+from jobauto_prefect.ledger.base import Base, noun_of
 from jobauto_prefect.ledger.queries.lookup import get_record
 from jobauto_prefect.ledger.store import ReadingSession
 
@@ -23,4 +23,4 @@ def get_visible(
     record = get_record(session, kind, record_id)
     if who.rights.may_read(permissions, company_of(record)):
         return record
-    raise NotFound(f"there is no {kind.__tablename__} {record_id}")
+    raise NotFound(f"there is no {noun_of(kind)} {record_id}")

@@ -10,6 +10,7 @@ from enum import StrEnum
 from typing import Any
 
 from jobauto_prefect.errors import Forbidden, NotFound
+from jobauto_prefect.ledger.base import noun_of
 
 Permissions = frozenset[str]
 
@@ -126,7 +127,7 @@ class Rights:
         if self.may(f"{permissions}.{action}", company_id):
             return
         if record is not None and not self.may_read(permissions, company_id):
-            raise NotFound(f"there is no {record.__tablename__} {record.id}")
+            raise NotFound(f"there is no {noun_of(record)} {record.id}")
         raise Forbidden(f"this needs the permission {permissions}.{action}; ask an administrator")
 
     def companies_with(self, permission: str) -> frozenset[int] | None:

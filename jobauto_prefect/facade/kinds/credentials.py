@@ -187,7 +187,7 @@ def _resolve_type(
         return None
     if body.credential_type_id is not None:
         kind = write.session.get(CredentialType, body.credential_type_id)
-        message = f"there is no credential_type {body.credential_type_id}"
+        message = f"there is no credential type {body.credential_type_id}"
         return require_visible_definition(write, kind, "/credential_type_id", message)
     if body.credential_type is None:
         return None

@@ -20,7 +20,7 @@ from jobauto_prefect.facade.kinds.resource import Filter
 from jobauto_prefect.facade.service import CurrentService, Service
 from jobauto_prefect.kinds import KINDS as WORDS
 from jobauto_prefect.ledger.access.ownership import OwnedRecord, company_of
-from jobauto_prefect.ledger.base import Base
+from jobauto_prefect.ledger.base import Base, noun_of
 from jobauto_prefect.ledger.queries.names import LOOKS
 from jobauto_prefect.ledger.records import (
     Company,
@@ -88,7 +88,7 @@ def require_id(session: ReadingSession, who: Identity, kind: type[Any], word: st
     """
     record_id = find_id(session, who, kind, word)
     if record_id is None:
-        raise NotFound(f"there is no {kind.__tablename__} {word}")
+        raise NotFound(f"there is no {noun_of(kind)} {word}")
     return record_id
 
 
@@ -175,7 +175,7 @@ def resolve_names(
             is_there = reference_id is not None
         else:  # for an id such a kind's write looks by itself
             reference_id, is_there = word, bool(unresolved) or _is_there(session, who, kind, word)
-        message = f"there is no {kind.__tablename__} {word!r}"
+        message = f"there is no {noun_of(kind)} {word!r}"
         if not is_there and unresolved:
             raise unresolved(message)
         if not is_there:

@@ -475,14 +475,18 @@ def _resolve_app(write: WriteRequest, body: TemplateBody, company: Company | Non
         return None
     if body.app_id is not None:
         app = write.session.get(App, body.app_id)
-        return require_visible_definition(write, app, "/app_id", f"there is no app {body.app_id}")
+        return require_visible_definition(
+            write, app, "/app_id", f"there is no application {body.app_id}"
+        )
     if body.app_uuid is not None:
         app = app_with_uuid(write.session, body.app_uuid.lower())
-        message = f"there is no app with the uuid {body.app_uuid}"
+        message = f"there is no application with the uuid {body.app_uuid}"
         return require_visible_definition(write, app, "/app_uuid", message)
     if body.app is not None:
         app = app_usable_as(write.session, body.app, company.id)
-        return require_visible_definition(write, app, "/app", f"there is no app named {body.app}")
+        return require_visible_definition(
+            write, app, "/app", f"there is no application named {body.app}"
+        )
     return None
 
 

@@ -39,6 +39,7 @@ from jobauto_prefect.facade.writes.ownership import (
 from jobauto_prefect.kinds import KINDS
 from jobauto_prefect.ledger import records
 from jobauto_prefect.ledger.access.ownership import is_usable
+from jobauto_prefect.ledger.base import noun_of
 from jobauto_prefect.ledger.queries.topics import (
     Bearer,
     bearers_of,
@@ -146,7 +147,7 @@ class TopicBody(OwnedBody):
 
 def _other_bearers(write: WriteRequest, topic: records.Topic, owner: Owner) -> list[str]:
     return [
-        f"{bearer.__tablename__} {bearer.id}"
+        f"{noun_of(bearer)} {bearer.id}"
         for bearer in bearers_of(write.session, topic)
         if company_bearing(bearer) != owner.company_id
     ]

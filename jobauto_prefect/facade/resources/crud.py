@@ -44,6 +44,7 @@ from jobauto_prefect.facade.service import CurrentService
 from jobauto_prefect.facade.writes.memberships import require_super_admin_left
 from jobauto_prefect.jobs.windows.tasks import deactivate
 from jobauto_prefect.ledger.access.ownership import companies_of, company_of
+from jobauto_prefect.ledger.base import noun_of
 from jobauto_prefect.ledger.queries.lookup import get_record
 from jobauto_prefect.ledger.soft_delete import soft_delete
 from jobauto_prefect.ledger.store import ReadingSession
@@ -147,7 +148,7 @@ def _get_visible(
         or any(who.rights.may(resource.kind.read, of) for of in companies_of(record))
     ):
         return record
-    raise NotFound(f"there is no {resource.record.__tablename__} {record_id}")
+    raise NotFound(f"there is no {noun_of(resource.record)} {record_id}")
 
 
 def require_deletion(who: Identity, resource: Resource, record: Any) -> None:

@@ -55,6 +55,7 @@ from jobauto_prefect.facade.service import CurrentService, Service
 from jobauto_prefect.facade.writes.base import WriteRequest, WriteResult
 from jobauto_prefect.ledger.access.ownership import company_of
 from jobauto_prefect.ledger.audit.trail import WritingSession
+from jobauto_prefect.ledger.base import noun_of
 from jobauto_prefect.ledger.queries.names import LOOKS
 from jobauto_prefect.ledger.store import ReadingSession
 
@@ -273,7 +274,7 @@ def _authorize_replay(
     record_id = int(first.headers["location"].rpartition("/")[2].removesuffix(".json"))
     record = session.get(resource.record, record_id)
     if record is None:
-        raise NotFound(f"there is no {resource.record.__tablename__} {record_id} any more")
+        raise NotFound(f"there is no {noun_of(resource.record)} {record_id} any more")
     if not resource.is_own(who, record):
         who.rights.require(resource.kind.permissions, "update", company_of(record), record)
 

@@ -23,7 +23,7 @@ from jobauto_prefect.facade.http.requests import Body, Fields, read_json_object
 from jobauto_prefect.facade.writes.env import StoredValues, merge_values
 from jobauto_prefect.ledger.access.ownership import company_of
 from jobauto_prefect.ledger.audit.trail import WritingSession
-from jobauto_prefect.ledger.base import Base
+from jobauto_prefect.ledger.base import Base, noun_of
 from jobauto_prefect.ledger.queries.lookup import get_record
 from jobauto_prefect.ledger.queries.names import company_with_slug
 from jobauto_prefect.ledger.records import (
@@ -181,7 +181,7 @@ class WriteRequest:
             "credentials.reveal", company_of(record)
         ):
             raise Forbidden(
-                f"to move {record.__tablename__} {record.id} to another company, with what is "
+                f"to move {noun_of(record)} {record.id} to another company, with what is "
                 "secret in it, needs the permission credentials.reveal where it comes from; ask an "
                 "administrator"
             )
@@ -194,7 +194,7 @@ class WriteRequest:
         """
         record = self.session.get(kind, record_id)
         return self.require_visible(
-            record, pointer, f"there is no {kind.__tablename__} {record_id}", permissions
+            record, pointer, f"there is no {noun_of(kind)} {record_id}", permissions
         )
 
     def require_visible(self, record: R | None, pointer: str, message: str, permissions: str) -> R:

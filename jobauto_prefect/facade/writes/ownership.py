@@ -21,6 +21,7 @@ from jobauto_prefect.ledger.access.ownership import (
     lock_for_use,
     users_of,
 )
+from jobauto_prefect.ledger.base import noun_of
 from jobauto_prefect.ledger.records import App, Company, CredentialType, Topic
 
 D = TypeVar("D", App, CredentialType, Topic)
@@ -189,7 +190,7 @@ def authorize_definition(write: WriteRequest, owner: Owner) -> None:
 def namesake_warnings(write: WriteRequest, record: D, namesakes: Sequence[D]) -> list[Fault]:
     """Return a warning where others have a definition of the name: maybe theirs was meant."""
     others = [other for other in namesakes if other is not record and may_change_shared(write)]
-    named = ", ".join(f"{other.__tablename__} {other.id}" for other in others)
+    named = ", ".join(f"{noun_of(other)} {other.id}" for other in others)
     message = f"others have the same name: {named}; to change one of these, say its id"
     return [Fault("/company_id", "namesake", message)] if others else []
 
@@ -222,7 +223,7 @@ def require_accessible(
     lock_for_use(write.session, definition)
     if is_usable(definition, company.id):
         return
-    message = f"there is no {definition.__tablename__} {definition.id}"
+    message = f"there is no {noun_of(definition)} {definition.id}"
     if _can_read(write, definition):
         message += f" for {company.slug}: it is another company's"
     raise InvalidInput([Fault(pointer, "reference", message)])

@@ -105,7 +105,7 @@ def rule_of(session: Session, rule_id: int) -> EventRule:
     """
     rule = session.get(EventRule, rule_id)
     if rule is None or rule.retired_at is not None:
-        raise NotFound(f"there is no event_rule {rule_id}")
+        raise NotFound(f"there is no event rule {rule_id}")
     return rule
 
 

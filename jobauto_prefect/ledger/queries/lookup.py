@@ -7,7 +7,7 @@ from sqlalchemy import func, inspect, select
 from sqlalchemy.orm import Session
 
 from jobauto_prefect.errors import NotFound
-from jobauto_prefect.ledger.base import Base
+from jobauto_prefect.ledger.base import Base, noun_of
 from jobauto_prefect.ledger.records import (
     App,
     Company,
@@ -35,7 +35,7 @@ def get_record(session: Session, kind: type[Record], record_id: int) -> Record:
     """
     record = session.get(kind, record_id)
     if record is None or getattr(record, "retired_at", None) is not None:
-        raise NotFound(f"there is no {kind.__tablename__} {record_id}")
+        raise NotFound(f"there is no {noun_of(kind)} {record_id}")
     return record
 
 

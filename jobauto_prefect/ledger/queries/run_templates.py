@@ -11,7 +11,7 @@ from sqlalchemy.orm import Session, joinedload, lazyload, selectinload
 
 from jobauto_prefect.errors import NotFound
 from jobauto_prefect.ledger.audit.trail import WritingSession
-from jobauto_prefect.ledger.base import Base, can_hold
+from jobauto_prefect.ledger.base import Base, can_hold, noun_of
 from jobauto_prefect.ledger.records import (
     App,
     Company,
@@ -84,7 +84,7 @@ def template_with_context(session: Session, template_id: int) -> RunTemplate:
     )
     template = session.scalar(query) if _is_id(template_id) else None
     if template is None:
-        raise NotFound(f"there is no {RunTemplate.__tablename__} {template_id}")
+        raise NotFound(f"there is no {noun_of(RunTemplate)} {template_id}")
     return template
 
 

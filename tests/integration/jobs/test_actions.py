@@ -141,7 +141,7 @@ def test_actions_can_not_go_round(rest: httpx.Client, template: dict[str, Any]) 
     assert errors(rest.post("/eventrule/", json=back))["/runtemplate_id"].endswith("acme/last")
     refused = rest.delete(f"/runtemplate/{last}.json")
     assert refused.status_code == 409
-    assert f"actions of runtemplate {after}" in refused.json()["message"]
+    assert f"actions of run template {after}" in refused.json()["message"]
 
 
 def test_an_application_is_launched_by_its_only_run_template(

@@ -118,7 +118,7 @@ def test_a_calendar_that_is_used_stays(timeline: Timeline, rest: httpx.Client) -
     template = timeline.schedule(calendars=["Closing"])["id"]
     refusal = rest.delete("/calendar/Closing.json")
     assert refusal.status_code == 409
-    assert f"runtemplate {template}" in refusal.json()["message"]
+    assert f"run template {template}" in refusal.json()["message"]
     timeline.change(calendars=[])
     rest.delete(f"/calendar/{made['id']}.json").raise_for_status()
     answer = rest.post("/runtemplate/", json={"id": template, "calendars": ["Closing", made["id"]]})

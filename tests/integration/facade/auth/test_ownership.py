@@ -245,7 +245,7 @@ def test_actions_launch_no_application_of_another_company(pair: CompanyPair) -> 
             body = {"success": {"LaunchJob": {"app_id": app_id}}}
             answer = ok(http.post(f"/runtemplate/{mine['id']}.json", json=body), 400)
             messages.add(answer["details"][0]["message"].replace(str(app_id), "X"))
-        assert messages == {"there is no app X"}
+        assert messages == {"there is no application X"}
 
 
 def test_a_credential_is_of_an_own_or_shared_type_only(pair: CompanyPair) -> None:

@@ -174,7 +174,7 @@ def test_names_of_others_are_not_there_as_their_ids_are_not(pair: CompanyPair) -
     for address, http in pair.everywhere("here"):
         for path in (*both, "/company/there.json", "/app/there-app.json"):
             assert http.get(path).status_code == 404, (address, path)
-        assert "there is no runtemplate there/t" in http.get(both[1]).text
+        assert "there is no run template there/t" in http.get(both[1]).text
         for filter_ in ({"company_id": "there"}, {"company_id": pair.companies["there"]}):
             listed = http.get("/runtemplates.json", params=filter_)
             assert len(ok(listed, 200)) == 0

@@ -158,7 +158,7 @@ def test_assignments_are_audited_and_keep_a_credential_from_going(
     post(rest, at, credentials=["Main"])
     gone = rest.delete(own)
     assert gone.status_code == 409
-    assert f"runtemplate {requiring_template['id']}" in gone.json()["message"]
+    assert f"run template {requiring_template['id']}" in gone.json()["message"]
     post(rest, at, credentials=[])
     assert rest.delete(own).status_code == 200
     assert [one.action for one in entries(ledger, "RunTemplateCredential")] == ["create", "delete"]
