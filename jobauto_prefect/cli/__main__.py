@@ -1,4 +1,4 @@
-"""`python -m jobauto_prefect.cli`: how the service starts its own parts."""
+"""`python -m jobauto_prefect.cli`, which the service uses to start its own parts."""
 
 from jobauto_prefect.cli import main
 

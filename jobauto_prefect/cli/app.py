@@ -1,4 +1,4 @@
-"""All commands. What a command needs is imported when it runs: `--help` stays quick."""
+"""All commands. A command's modules are imported when it runs, which keeps `--help` fast."""
 
 from typing import Annotated
 
@@ -34,7 +34,7 @@ use_safe_completion()
 app = typer.Typer(
     name="jobauto",
     help="Job automation on Prefect: describe applications once, run them per company, "
-    "know what came of it.",
+    "know how each run ended.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -52,7 +52,7 @@ def root(
     version: Annotated[
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
     ] = False,
-    debug: Annotated[bool, typer.Option("--debug", help="Show where an error came from.")] = False,
+    debug: Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")] = False,
 ) -> None:
     """Job automation on Prefect."""
 

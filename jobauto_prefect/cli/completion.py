@@ -1,8 +1,8 @@
-"""Completion in shells: the names of records, quoted so that no shell runs what is in them.
+"""Shell completion of record names, quoted so that no shell executes their contents.
 
-A name may hold blanks, `$(…)`, quotes and line ends. What typer prints for bash is inserted as it
-is, and what it prints for zsh is evaluated: here each shell has names in its own quotes. The names
-of variables are typer's, so that scripts which it installed go on working, safely.
+A name may contain blanks, `$(…)`, quotes and line ends. Bash inserts typer's output as it is, and
+zsh evaluates it; here names are quoted for each shell. The variables have typer's names, so that
+scripts it has installed keep working, safely.
 """
 
 import os
@@ -51,13 +51,13 @@ FISH_SCRIPT = (
     ' _TYPER_COMPLETE_ARGS=(commandline -cp | string collect) %(prog_name)s"'
 )
 END = "\x1f"
-"""Stands for the cursor: nobody types it, and no shell knows it."""
+"""Stands for the cursor: nobody types it, and it means nothing to shells."""
 
 PLAIN = re.compile(r"[A-Za-z0-9_./:=@%+,-]")
 
 
 def complete_names(kind: str) -> Callable[[typer.Context, str], list[str]]:
-    """Complete the names of records of a kind; empty where the facade does not answer."""
+    """Complete the names of records of a kind; empty if the facade does not answer."""
 
     def complete(context: typer.Context, incomplete: str) -> list[str]:
         from jobauto_prefect.cli.connection.client import call_facade
@@ -69,7 +69,7 @@ def complete_names(kind: str) -> Callable[[typer.Context, str], list[str]]:
 
         try:
             candidates = call_facade(context.params.get("url"), titles)
-        except JobautoError:  # a line that is being typed is no place for it
+        except JobautoError:  # don't print errors into a line being typed
             return []
         return [title for title in candidates if title.startswith(incomplete)]
 
@@ -77,7 +77,7 @@ def complete_names(kind: str) -> Callable[[typer.Context, str], list[str]]:
 
 
 def split_words(line: str) -> list[str]:
-    """Split a line as shells do; quotes that are still open are taken for closed at its end."""
+    """Split a line as shells do; an open quote is taken to end with the line."""
     words = shlex.shlex(line, posix=True)
     words.whitespace_split, words.commenters = True, ""
     found: list[str] = []
@@ -89,19 +89,19 @@ def split_words(line: str) -> list[str]:
 
 
 def typed(line: str) -> tuple[list[str], str]:
-    """Return the words before the cursor, without the program's, and what is typed of the next."""
+    """Return the words before the cursor, without the program's, and the beginning of the next."""
     *words, last = split_words(line + END)
     return words[1:], last.removesuffix(END)
 
 
 def open_quote(line: str) -> str:
-    """Return the quote that is open at the end of a line, or nothing."""
+    """Return the quote that is open at the end of a line, or ""."""
     closes = (quote for quote in ("", "'", '"') if split_words(f"{line}{quote} {END}")[-1] == END)
     return next(closes, "")
 
 
 def quote_for_bash(text: str, quote: str = "") -> str:
-    """Quote the rest of a word in which a quote is open, or none; line ends are written `\\n`."""
+    """Quote the rest of a word in which `quote` is open, if any; line ends become `\n`."""
     return "".join(_quote_character(character, quote) for character in text)
 
 
@@ -116,7 +116,7 @@ def _quote_character(character: str, quote: str) -> str:
 
 
 def quote_ansi(text: str) -> str:
-    """Quote as `$'…'` with codes for all but letters and digits: nothing in it means anything."""
+    """Quote as `$'…'` with codes for all but letters and digits, so that nothing is special."""
     shown = (
         character
         if character.isascii() and character.isalnum()
@@ -127,18 +127,18 @@ def quote_ansi(text: str) -> str:
 
 
 class BashCompletion(typer_classes.BashComplete):
-    """Names for bash, which puts into the line what it is given."""
+    """Names for bash, which inserts the output into the line."""
 
     source_template = BASH_SCRIPT
 
     def get_completion_args(self) -> tuple[list[str], str]:
-        """Return the words before the cursor, and what is typed of the next one."""
+        """Return the words before the cursor, and the beginning of the next one."""
         if "COMP_LINE" in os.environ:
             return typed(os.environ["COMP_LINE"])
         return super().get_completion_args()
 
     def format_completion(self, item: "CompletionItem") -> str:
-        """Quote the part of a word that bash replaces: what is after its last word break."""
+        """Quote the part of a word that bash replaces: what follows its last word break."""
         line = os.environ.get("COMP_LINE")
         if line is None:
             return quote_for_bash(item.value)
@@ -147,16 +147,16 @@ class BashCompletion(typer_classes.BashComplete):
 
 
 class ZshCompletion(typer_classes.ZshComplete):
-    """Names for zsh, which evaluates what it is given; it quotes them itself when it inserts."""
+    """Names for zsh, which evaluates the output and quotes names when inserting them."""
 
     source_template = ZSH_SCRIPT
 
     def get_completion_args(self) -> tuple[list[str], str]:
-        """Return the words before the cursor, and what is typed of the next one."""
+        """Return the words before the cursor, and the beginning of the next one."""
         return typed(os.environ.get("_TYPER_COMPLETE_ARGS", ""))
 
     def complete(self) -> str:
-        """Return the command that offers the names."""
+        """Return the zsh command that offers the names."""
         items = self.get_completions(*self.get_completion_args())
         if not items:
             return "_files"
@@ -177,24 +177,24 @@ class FishCompletion(typer_classes.FishComplete):
     source_template = FISH_SCRIPT
 
     def get_completion_args(self) -> tuple[list[str], str]:
-        """Return the words before the cursor, and what is typed of the next one."""
+        """Return the words before the cursor, and the beginning of the next one."""
         return typed(os.environ.get("_TYPER_COMPLETE_ARGS", ""))
 
     def complete(self) -> str:
-        """Return the names, each with a NUL after it where the script splits there."""
+        """Return the names, each followed by NUL, where the script splits."""
         if os.environ.get("_TYPER_COMPLETE_FISH_ACTION") != "get-names":
             return super().complete()
         items = self.get_completions(*self.get_completion_args())
-        # After a tab fish reads a description: of a name with one it would insert the beginning.
+        # Fish reads a description after a tab: of a name with a tab it would insert the beginning.
         fit = [item for item in items if "\t" not in item.value]
         return "".join(f"{self.format_completion(item)}\0" for item in fit)
 
 
 class PowerShellCompletion(typer_classes.PowerShellComplete):
-    """Names for PowerShell, which puts into the line what it is given."""
+    """Names for PowerShell, which inserts the output into the line."""
 
     def format_completion(self, item: "CompletionItem") -> str:
-        """Quote a name; its line ends and tabs can't be written so, and become blanks."""
+        """Quote a name; its line ends and tabs can't be quoted, and become blanks."""
         if not re.fullmatch(r"[\w./-]+", item.value):
             doubled = re.sub("(['\u2018-\u201b])", r"\1\1", item.value)
             item.value = "'" + re.sub(r"\s", " ", doubled).replace(":::", "") + "'"
@@ -202,7 +202,7 @@ class PowerShellCompletion(typer_classes.PowerShellComplete):
 
 
 def use_safe_completion() -> None:
-    """Have typer print and install the completion of this module."""
+    """Make typer print and install this module's completion."""
     for ours in (BashCompletion, ZshCompletion, FishCompletion, PowerShellCompletion):
         setattr(typer_classes, ours.__mro__[1].__name__, ours)
     scripts = typer_scripts._completion_scripts  # noqa: SLF001 - typer has no other way

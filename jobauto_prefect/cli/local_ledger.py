@@ -1,4 +1,4 @@
-"""This machine's own ledger, for commands that do not go through the REST contract."""
+"""This machine's own ledger, for commands that bypass the REST contract."""
 
 import contextlib
 from collections.abc import Iterator
@@ -14,7 +14,7 @@ def open_local_ledger() -> "Iterator[Ledger]":
     """Open this machine's ledger.
 
     Raises:
-        NotReady: it lacks its key or its tables; the message says what helps.
+        NotReady: it lacks its key or its tables; the message says what to do.
     """
     from jobauto_prefect.ledger.opening import open_ledger
     from jobauto_prefect.settings import load_settings
@@ -27,7 +27,7 @@ def open_local_ledger() -> "Iterator[Ledger]":
 
 
 def local_actor() -> "Actor":
-    """Return the actor for the audit trail: the user of this command line."""
+    """Return the audit trail's actor: the user of this command line."""
     from jobauto_prefect.ledger.audit.trail import Actor
     from jobauto_prefect.settings import local_operator
 

@@ -1,4 +1,4 @@
-"""Options and arguments that many commands have."""
+"""Options and arguments of many commands."""
 
 from pathlib import Path
 from typing import Annotated, Any
@@ -6,7 +6,7 @@ from typing import Annotated, Any
 import typer
 
 LONGEST_NUMBER = 18
-"""Digits of the largest number that a record can have."""
+"""Digits of the largest number of a record."""
 
 
 def _is_number(text: str) -> bool:
@@ -16,23 +16,23 @@ def _is_number(text: str) -> bool:
 
 
 def number_argument(noun: str) -> Any:
-    """Declare the argument of a command that takes the number of a record, and nothing else."""
+    """Declare an argument for the number of a record."""
 
     def parse(text: str) -> int:
         if not _is_number(text):
-            raise typer.BadParameter(f"{text!r} is no number; they are in: jobauto {noun} list")
+            raise typer.BadParameter(f"{text!r} is not a number; find it with: jobauto {noun} list")
         return int(text)
 
     return typer.Argument(metavar=noun.upper(), parser=parse, help=f"Number of the {noun}.")
 
 
 def job_argument() -> Any:
-    """Declare the argument of a command that takes a job, or a run template for its newest job."""
+    """Declare an argument for a job, or for a run template, meaning its newest job."""
 
     def parse(text: str) -> str:
         if not (_is_number(text) or "/" in text):
             raise typer.BadParameter(
-                f"{text!r} is no number; they are in: jobauto job list; or name a run template,"
+                f"{text!r} is not a number; find it with: jobauto job list; or name a run template,"
                 " COMPANY/NAME, for its newest job"
             )
         return text
@@ -43,7 +43,7 @@ def job_argument() -> Any:
 
 
 def _parse_existing(text: str) -> Path:
-    if not text:  # of a variable that is not set; as a Path it is the folder one is in
+    if not text:  # for example from an unset variable; a Path would be the current folder
         raise typer.BadParameter("an empty text names no file or folder; for this folder write .")
     if text != "-" and not Path(text).exists():
         raise typer.BadParameter(f"there is no file or folder {text}")
@@ -58,49 +58,49 @@ Paths = Annotated[
 ]
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON on standard output.")]
-Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")]
 Url = Annotated[
     str | None,
     typer.Option(
         "--url",
         metavar="ADDRESS",
-        help="Address of the facade to speak to, with the token in JOBAUTO_TOKEN. "
-        "Without it: this machine's own ledger.",
+        help="Address of a remote facade, with the token in JOBAUTO_TOKEN. "
+        "Default: this machine's own ledger.",
     ),
 ]
 Columns = Annotated[
     str | None,
-    typer.Option("--columns", metavar="NAMES", help="Columns of the table, with commas."),
+    typer.Option("--columns", metavar="NAMES", help="Columns of the table, separated by commas."),
 ]
 Lang = Annotated[
     str | None,
     typer.Option(
         "--lang",
         metavar="CODE",
-        help="Language of texts, such as cs; default: JOBAUTO_LANGUAGE. Where a text lacks it: "
-        "English, else its first language.",
+        help="Language of texts, such as cs; default: JOBAUTO_LANGUAGE. If a text lacks it: "
+        "English, otherwise its first language.",
     ),
 ]
 Limit = Annotated[
-    int | None, typer.Option("--limit", min=1, help="Show only so many, the newest ones.")
+    int | None, typer.Option("--limit", min=1, help="How many to show at most, the newest ones.")
 ]
 Members = Annotated[
     list[str] | None,
     typer.Argument(
         metavar="FIELD=VALUE",
-        help="Fields as files have them; FIELD=null removes a value.",
+        help="Fields as in files; FIELD=null removes a value.",
     ),
 ]
 Env = Annotated[
     list[str] | None,
-    typer.Option("--env", "-e", metavar="KEY=VALUE", help="A value; may be given repeatedly."),
+    typer.Option("--env", "-e", metavar="KEY=VALUE", help="A value; may be repeated."),
 ]
 Secret = Annotated[
     list[str] | None,
     typer.Option(
         "--secret",
         metavar="KEY",
-        help="A secret value, asked for, or a line of standard input for each.",
+        help="A secret value, asked for or read from standard input, a line each.",
     ),
 ]
 Unset = Annotated[list[str] | None, typer.Option("--unset", metavar="KEY", help="Remove a value.")]

@@ -141,11 +141,11 @@ def test_prefect_finds_its_settings_in_the_files_and_names_that_nobody_reads_are
     url, *named = answer.stdout.splitlines()
     assert url == theirs
     assert named == [
-        f"nobody reads PREFECT_LOGING_LEVEL in {tmp_path}/jobauto.env;"
+        f"PREFECT_LOGING_LEVEL in {tmp_path}/jobauto.env is unknown;"
         " did you mean PREFECT_LOGGING_LEVEL?",
-        f"nobody reads DB_DATABSE in {tmp_path}/database.env; did you mean DB_DATABASE?",
-        f"nobody reads HOST in {tmp_path}/database.env; did you mean DB_HOST?",
-        "nobody reads JOBAUTO_TIMEZON in the environment; did you mean JOBAUTO_TIMEZONE?",
+        f"DB_DATABSE in {tmp_path}/database.env is unknown; did you mean DB_DATABASE?",
+        f"HOST in {tmp_path}/database.env is unknown; did you mean DB_HOST?",
+        "JOBAUTO_TIMEZON in the environment is unknown; did you mean JOBAUTO_TIMEZONE?",
     ]
 
 

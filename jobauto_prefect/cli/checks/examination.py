@@ -1,4 +1,4 @@
-"""All checks of `jobauto doctor`, in their order, and those of what the parts of the service do."""
+"""All checks of `jobauto doctor`, in order, and those of what the service's parts do."""
 
 import asyncio
 import shlex
@@ -50,7 +50,7 @@ from jobauto_prefect.sources.mail import MailFailed, try_server
 from jobauto_prefect.wording import pluralize
 
 CLOCK_TOLERANCE = timedelta(seconds=5)
-"""By how much the clocks of two machines may differ; headers tell whole seconds."""
+"""How far two machines' clocks may differ; headers have whole seconds."""
 
 OUTBOX_PATIENCE = timedelta(minutes=2)
 
@@ -58,7 +58,7 @@ TIMEOUT_SECONDS = 5
 
 
 async def examine(settings: Settings) -> list[Finding]:
-    """Run all checks, in the order in which things depend on each other."""
+    """Run all checks, in the order of their dependencies."""
     settings = settings.model_copy(update=read_addresses(settings.home))
     findings = [
         *setting_findings(),
@@ -70,7 +70,7 @@ async def examine(settings: Settings) -> list[Finding]:
     ledger = None if is_broken else open_or_report(settings, findings)
     try:
         findings += [finding async for finding in _server_findings(settings)]
-        # Without its password.
+        # Without the password.
         url = urlsplit(prefect_database_url(settings))
         where = (
             url.path.removeprefix("/")
@@ -79,7 +79,7 @@ async def examine(settings: Settings) -> list[Finding]:
         )
         findings.append(Finding("Prefect database", "ok", f"{url.scheme}, {where}"))
         if ledger is None:
-            message = "can't be looked at without the ledger"
+            message = "can't be checked without the ledger"
             findings += [Finding(name, "unknown", message) for name in ("work pools", "outbox")]
         else:
             findings += [finding async for finding in _ledger_findings(settings, ledger)]
@@ -100,7 +100,7 @@ async def _server_findings(settings: Settings) -> AsyncIterator[Finding]:
                 answer.raise_for_status()
             except httpx.HTTPError as error:
                 reason = str(error) or type(error).__name__
-                help_ = f"{command}, or all of it: jobauto up"
+                help_ = f"{command}, or everything: jobauto up"
                 yield Finding(name, "wrong", f"{url} does not answer ({reason})", help_)
                 continue
             yield Finding(name, "ok", f"answers at {url}")
@@ -109,11 +109,11 @@ async def _server_findings(settings: Settings) -> AsyncIterator[Finding]:
 
 def _clock_finding(name: str, date: str | None) -> Finding:
     if date is None:
-        return Finding("clock", "unknown", f"{name} does not tell its time")
+        return Finding("clock", "unknown", f"{name} does not report its time")
     difference = abs(datetime.now(UTC) - parsedate_to_datetime(date))
     if difference <= CLOCK_TOLERANCE:
-        return Finding("clock", "ok", f"the clocks here and of {name} agree")
-    message = f"the clocks here and of {name} differ by {difference.total_seconds():.0f} s"
+        return Finding("clock", "ok", f"the clocks of this machine and {name} agree")
+    message = f"the clocks of this machine and {name} differ by {difference.total_seconds():.0f} s"
     return Finding("clock", "wrong", message, "let chrony or ntpd set the clocks of all machines")
 
 
@@ -141,14 +141,14 @@ async def _ledger_findings(settings: Settings, ledger: Ledger) -> AsyncIterator[
             for deployment in await stray_deployments(context):
                 message = (
                     f"deployment {deployment['name']} ({deployment['id']}) in work pool "
-                    f"{deployment['work_pool_name']} is no run template's: its runs fail"
+                    f"{deployment['work_pool_name']} belongs to no run template: its runs fail"
                 )
                 help_ = (
                     f"prefect deployment delete {deployment['id']}, or give it another work pool"
                 )
                 yield Finding("drift", "warning", message, help_)
         except PrefectUnavailable:
-            yield Finding("work pools", "unknown", "can't be looked at without Prefect")
+            yield Finding("work pools", "unknown", "can't be checked without Prefect")
         else:
             yield _drift_finding(len(differing))
     yield _outbox_finding(waiting)
@@ -159,7 +159,7 @@ async def _ledger_findings(settings: Settings, ledger: Ledger) -> AsyncIterator[
 def _read_pools(settings: Settings, ledger: Ledger) -> tuple[set[str], dict[str, int], int]:
     """Read the work pools in use, how many companies share a user in each, and overdue messages.
 
-    Of the outbox messages that are overdue it is how many there are.
+    The last item is the number of overdue outbox messages.
     """
     with ledger.reading() as session:
         templates = templates_with_context(session, None)
@@ -182,32 +182,30 @@ def _maintenance_finding(ledger: Ledger) -> Finding:
     if freeze is None:
         return Finding("maintenance", "ok", "nothing is frozen")
     message = f"{freeze_message(freeze)} (since {freeze.since.isoformat()}, by {freeze.begun_by})"
-    return Finding("maintenance", "warning", message, "when it is over: jobauto resume")
+    return Finding("maintenance", "warning", message, "to end it: jobauto resume")
 
 
 def _drift_finding(differing: int) -> Finding:
     if not differing:
-        return Finding("drift", "ok", "Prefect has what the records say")
-    message = (
-        f"of {pluralize(differing, 'run template')} Prefect has something else than the records say"
-    )
-    help_ = "see what: jobauto plan PATH; settle it: jobauto reconcile"
+        return Finding("drift", "ok", "Prefect matches the records")
+    message = f"Prefect differs from the records of {pluralize(differing, 'run template')}"
+    help_ = "show it: jobauto plan PATH; correct it: jobauto reconcile"
     return Finding("drift", "warning", message, help_)
 
 
 def _outbox_finding(overdue: int) -> Finding:
     """Report changes that have waited for Prefect for a while."""
     if not overdue:
-        return Finding("outbox", "ok", "nothing waits to be told to Prefect")
-    message = f"Prefect waits to be told of {pluralize(overdue, 'change')}"
-    return Finding("outbox", "wrong", message, "jobauto services start, or all of it: jobauto up")
+        return Finding("outbox", "ok", "no changes wait for Prefect")
+    message = f"Prefect still lacks {pluralize(overdue, 'change')}"
+    return Finding("outbox", "wrong", message, "jobauto services start, or everything: jobauto up")
 
 
 def login_findings(ledger: Ledger) -> list[Finding]:
-    """Report users with logins that no new user may have."""
+    """Report users with logins that new users may no longer have."""
     with ledger.reading() as session:
         logins = [login for login in enabled_logins(session) if any(login_faults(login))]
-    help_ = "make a user with another login, and keep this one out: jobauto user disable LOGIN"
+    help_ = "create a user with another login, and disable this one: jobauto user disable LOGIN"
     return [
         Finding("logins", "warning", f"{login!a}: {'; '.join(login_faults(login))}", help_)
         for login in logins
@@ -217,20 +215,20 @@ def login_findings(ledger: Ledger) -> list[Finding]:
 ENVIRONMENT = "environment"
 NOUNS = {"company": "company", "credential-type": "credential type", "rule": "event rule",
          "template": "run template"}  # fmt: skip
-"""By the name of a record kind's commands."""
+"""By the command name of a record kind."""
 
 
 def environment_findings(settings: Settings, ledger: Ledger) -> list[Finding]:
-    """Report records, and settings, with values whose names no job may be given."""
+    """Report values of records and settings whose names jobs can't get."""
     with ledger.reading() as session:
         findings = [_record_finding(record) for record in idle_names(session, settings.extra_env)]
     findings += _setting_findings(settings)
-    return findings or [Finding(ENVIRONMENT, "ok", "all values have names that jobs may be given")]
+    return findings or [Finding(ENVIRONMENT, "ok", "all values have names that jobs can get")]
 
 
 def _record_finding(record: IdleNames) -> Finding:
     names = ", ".join(record.names)
-    message = f"{NOUNS[record.group]} {record.title} has {names}: no job is given it"
+    message = f"{NOUNS[record.group]} {record.title} has {names}: no job gets it"
     command = f"jobauto {record.group} set {shlex.quote(record.title)}"
     if record.group in ("company", "template"):
         unset = " ".join(f"--unset {shlex.quote(name)}" for name in record.names)
@@ -244,12 +242,12 @@ def _record_finding(record: IdleNames) -> Finding:
 def _setting_findings(settings: Settings) -> Iterator[Finding]:
     for name in settings.extra_env:
         if reason := unsafe_reason(name):
-            message = f"JOBAUTO_EXTRA_ENV has {name}, which {reason}: no job is given it"
-            yield Finding(ENVIRONMENT, "warning", message, "take it from JOBAUTO_EXTRA_ENV")
+            message = f"JOBAUTO_EXTRA_ENV has {name}, which {reason}: no job gets it"
+            yield Finding(ENVIRONMENT, "warning", message, "remove it from JOBAUTO_EXTRA_ENV")
 
 
 def approval_findings(settings: Settings, ledger: Ledger) -> list[Finding]:
-    """Report run templates whose jobs are refused until an administrator has looked at them."""
+    """Report run templates whose jobs are refused until an administrator checks them."""
     with ledger.reading() as session:
         return [
             Finding(
@@ -266,7 +264,7 @@ NOTICES = "notices"
 
 
 def notice_findings(settings: Settings, ledger: Ledger) -> list[Finding]:
-    """Check the mail server, where one is set, and report notices that could not be sent."""
+    """Check the mail server, if one is set, and report notices that could not be sent."""
     with ledger.reading() as session:
         failing = notices.failing_notices(session)
     return [*_mail_findings(settings, failing), *_slack_findings(failing)]
@@ -275,14 +273,14 @@ def notice_findings(settings: Settings, ledger: Ledger) -> list[Finding]:
 def _mail_findings(settings: Settings, failing_notices: list[notices.Failing]) -> Iterator[Finding]:
     if settings.smtp_host is None:
         if any(notice.channel == Channel.MAIL for notice in failing_notices):
-            message = "mails wait, and there is no server for them"
+            message = "mails are waiting, but no mail server is set"
             yield Finding(NOTICES, "warning", message, "set JOBAUTO_SMTP_HOST (docs/notices.md)")
         return
     server = f"{settings.smtp_host}:{settings.smtp_port_used}"
     try:
         try_server(settings)
     except MailFailed as error:
-        help_ = "see to the server, or correct JOBAUTO_SMTP_… (docs/notices.md)"
+        help_ = "check the server, or correct JOBAUTO_SMTP_… (docs/notices.md)"
         yield Finding(NOTICES, "warning", f"mails can't be sent over {server}: {error}", help_)
     else:
         yield Finding(NOTICES, "ok", f"the mail server {server} answers")
@@ -292,6 +290,6 @@ def _slack_findings(failing: list[notices.Failing]) -> Iterator[Finding]:
     for notice in failing:
         if notice.channel != Channel.SLACK:
             continue
-        message = f"{notice.number} notices to Slack are not accepted: {notice.error}"
-        help_ = "write the address again: notices.slack.uri of the company or run template"
+        message = f"{notice.number} notices to Slack were rejected: {notice.error}"
+        help_ = "correct the address: notices.slack.uri of the company or run template"
         yield Finding(NOTICES, "warning", message, help_)

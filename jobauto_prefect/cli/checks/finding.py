@@ -1,4 +1,4 @@
-"""The result of one check of an installation."""
+"""The result of a check of an installation."""
 
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """The result of a check. `wrong` keeps jobs from running; `unknown`: it was not looked at."""
+    """The result of a check. `wrong` keeps jobs from running; `unknown` was not checked."""
 
     name: str
     status: Literal["ok", "warning", "wrong", "unknown"]

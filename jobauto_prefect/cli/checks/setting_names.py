@@ -1,4 +1,4 @@
-"""Names that nobody reads: in the two files, and in the environment where they are ours."""
+"""Unknown names in the settings files, and in the environment if they have our prefix."""
 
 import difflib
 import os
@@ -11,14 +11,14 @@ from jobauto_prefect.variables import config_files, stored_variables
 
 OURS = ("JOBAUTO_", "DB_", "PREFECT_")
 OTHERS_READ = frozenset({"JOBAUTO_CONFIG_DIR", "JOBAUTO_TOKEN", "JOBAUTO_READY_FD"})
-"""By commands and parts, beside the settings."""
+"""Variables read by commands and parts in addition to the settings."""
 
 _PASSED_ON = re.compile(r"PREFECT__|PREFECT_LOGGING_(FILTERS|FORMATTERS|HANDLERS|LOGGERS|ROOT)_")
-"""What Prefect tells its own processes, and what it puts into its configuration of logs."""
+"""Variables that Prefect sets for its own processes and uses in its logging configuration."""
 
 
 def setting_names() -> frozenset[str]:
-    """Return the names of this program's own settings."""
+    """Return the names of this program's settings."""
     fields = Settings.model_fields.items()
     return frozenset(
         str(field.validation_alias or f"JOBAUTO_{name.upper()}") for name, field in fields
@@ -26,9 +26,9 @@ def setting_names() -> frozenset[str]:
 
 
 def unread_names(prefect_names: Collection[str] | None = None) -> Iterator[str]:
-    """Yield a sentence for each name that nobody reads, with the nearest one that somebody does.
+    """Yield a sentence for each unknown name, with the nearest known one.
 
-    `prefect_names`: None where Prefect is not imported; then names of its settings pass.
+    `prefect_names`: None if Prefect is not imported; then names of its settings are accepted.
     """
     known, stored = setting_names().union(prefect_names or ()), set[str]()
     ours = OURS if prefect_names is not None else OURS[:2]
@@ -48,15 +48,15 @@ def unread_names(prefect_names: Collection[str] | None = None) -> Iterator[str]:
 def _describe(name: str, where: str, known: frozenset[str]) -> str:
     nearest = difflib.get_close_matches(name.upper(), sorted(known), 1)
     advice = f"; did you mean {nearest[0]}?" if nearest else ""
-    return f"nobody reads {name} in {where}{advice}"
+    return f"{name} in {where} is unknown{advice}"
 
 
 def setting_findings() -> list[Finding]:
-    """Report the names that nobody reads."""
+    """Report unknown names."""
     from jobauto_prefect.engine.prefect_server.process import prefect_names
 
-    help_ = "correct it, or take it out (docs/settings.md)"
+    help_ = "correct or remove it (docs/settings.md)"
     found = [
         Finding("settings", "warning", message, help_) for message in unread_names(prefect_names())
     ]
-    return found or [Finding("settings", "ok", "each of them is read")]
+    return found or [Finding("settings", "ok", "all names are known")]

@@ -1,4 +1,4 @@
-"""Checks of what an installation is stored in: database, tables, key, files of its home, audit."""
+"""Checks of an installation's storage: database, tables, key, files of its home, audit trail."""
 
 import shlex
 import stat
@@ -17,10 +17,10 @@ from jobauto_prefect.settings import RUN_AS_DIRECTORY, Settings
 from jobauto_prefect.wording import pluralize
 
 SEAL_PATIENCE = timedelta(minutes=10)
-"""How long an audit entry may be without its seal."""
+"""How long an audit entry may stay without a seal."""
 
 
-START = "make one: jobauto up"
+START = "create one: jobauto up"
 
 
 def database_findings(settings: Settings) -> Iterator[Finding]:
@@ -33,7 +33,7 @@ def database_findings(settings: Settings) -> Iterator[Finding]:
         return
     if version is None and not settings.key_path.exists():
         message = f"there is no installation in {settings.home}"
-        yield Finding("database", "wrong", message, f"{START}; or say where it is: JOBAUTO_HOME")
+        yield Finding("database", "wrong", message, f"{START}; or set JOBAUTO_HOME to where it is")
         return
     kind = settings.ledger_url.partition(":")[0]
     yield Finding("database", "ok", f"answers ({kind})")
@@ -45,12 +45,12 @@ def database_findings(settings: Settings) -> Iterator[Finding]:
 
 
 def key_findings(settings: Settings) -> Iterator[Finding]:
-    """Check that the key of the secret values is there, for nobody else to read."""
+    """Check that the key of the secret values exists and that only its owner can read it."""
     path = settings.key_path
     try:
         load_key(path)
     except KeyMissing as error:
-        help_ = "bring back your copy of it" if _may_have_ledger(settings) else START
+        help_ = "restore your copy of it" if _may_have_ledger(settings) else START
         yield Finding("key", "wrong", str(error), help_)
         return
     if stat.S_IMODE(path.stat().st_mode) & 0o077:
@@ -67,15 +67,15 @@ def _may_have_ledger(settings: Settings) -> bool:
 
 
 def home_findings(settings: Settings) -> Iterator[Finding]:
-    """Check that other users of this machine, such as those of native jobs, can't reach files."""
+    """Check that other users of this machine, such as users of native jobs, can't reach files."""
     paths = [str(path) for path in open_paths(settings)]
     if paths:
         message = f"others can reach {', '.join(paths)}"
         yield Finding("home", "warning", message, f"chmod go= {shlex.join(paths)}")
     elif settings.home.is_dir():
-        yield Finding("home", "ok", f"{settings.home} and its files are closed to others")
+        yield Finding("home", "ok", f"{settings.home} and its files are closed to other users")
     if settings.run_as and settings.work_directory.is_relative_to(settings.home):
-        message = f"directories of jobs that run as others are in the home: {settings.home}"
+        message = f"directories of jobs that run as other users are in the home: {settings.home}"
         help_ = f"set JOBAUTO_WORKER_DIRECTORY to a place outside, such as {RUN_AS_DIRECTORY}"
         yield Finding("home", "warning", message, help_)
 
@@ -84,29 +84,31 @@ def open_or_report(settings: Settings, findings: list[Finding]) -> Ledger | None
     """Open the ledger.
 
     Returns:
-        None where it can't be opened with this key; `findings` has one more then.
+        None if it can't be opened with this key; a finding is then appended to `findings`.
     """
     try:
         return open_ledger(settings)
     except JobautoError as error:
-        help_ = "bring back the key this ledger was made with, as secret.key"
+        help_ = "restore the key this ledger was created with, as secret.key"
         findings.append(Finding("key", "wrong", str(error), help_))
         return None
 
 
 def audit_finding(ledger: Ledger) -> Finding:
-    """Check that the end of the audit trail is as it was sealed, and that sealing goes on."""
+    """Check that the end of the audit trail matches its seals, and that sealing continues."""
     try:
         result = verify_newest(ledger)
     except AuditDamaged as error:
-        return Finding("audit", "wrong", str(error), "see all of it: jobauto audit verify")
+        return Finding("audit", "wrong", str(error), "details: jobauto audit verify")
     if result.damages:
-        message = f"the end of the trail is not as it was sealed: {'; '.join(result.damages)}"
-        return Finding("audit", "wrong", message, "see all of it: jobauto audit verify")
+        message = f"the end of the trail does not match its seals: {'; '.join(result.damages)}"
+        return Finding("audit", "wrong", message, "details: jobauto audit verify")
     since = result.unsealed_since
     if since is not None and since < ledger.clock() - SEAL_PATIENCE:
         entries = pluralize(result.unsealed, "entry", "entries")
-        message = f"no seal has {entries} since {since.isoformat()}"
-        return Finding("audit", "warning", message, "jobauto services start, or all: jobauto up")
+        message = f"{entries} have had no seal since {since.isoformat()}"
+        return Finding(
+            "audit", "warning", message, "jobauto services start, or everything: jobauto up"
+        )
     newest = f"seal {result.newest.number}" if result.seals else "no seal yet"
-    return Finding("audit", "ok", f"the end of the trail is as it was sealed ({newest})")
+    return Finding("audit", "ok", f"the end of the trail matches its seals ({newest})")

@@ -1,4 +1,4 @@
-"""Checks of work pools and workers: who serves them, what hinders them, whom jobs run as."""
+"""Checks of work pools and workers: who serves them, what hinders them, users of native jobs."""
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -15,26 +15,26 @@ from jobauto_prefect.ledger.store import Ledger, ReadingSession
 from jobauto_prefect.settings import Settings
 
 WORKER_PATIENCE = timedelta(minutes=2)
-"""How long without a sign of life until a worker is gone."""
+"""How long without a sign of life until a worker counts as gone."""
 
 
 MOST_WORKERS = 1000
 
 
 Users = Mapping[str, str]
-"""Whom the jobs of one worker run as, by the id of the company; `""` is for the others."""
+"""The users of one worker's native jobs, by company id; `""` is for the others."""
 
 
 HELP: Mapping[str, str] = {
     "disk": "make room in its work directory, or set JOBAUTO_WORKER_DIRECTORY to another one",
-    "processes": "give its machine memory, or its service more processes and open files",
-    "name": "start it again, under another --name if somebody else has this one",
+    "processes": "give its machine more memory, or its service more processes and open files",
+    "name": "restart it, with another --name if this one is in use",
 }
-"""What helps a worker that lacks this."""
+"""What to do if a worker lacks this."""
 
 
 def worker_findings(settings: Settings, ledger: Ledger) -> list[Finding]:
-    """Report workers that can't work, silent ones whose jobs wait for them, and wrong clocks."""
+    """Report workers that can't work, silent workers whose jobs wait for them, and wrong clocks."""
     with ledger.reading() as session:
         listed = workers.list_workers(session, None, None)
         now, lease = ledger.clock(), settings.lease_seconds
@@ -59,7 +59,7 @@ def worker_findings(settings: Settings, ledger: Ledger) -> list[Finding]:
 def _hindrance_findings(worker: WorkerRecord) -> Iterator[Finding]:
     for part, why in worker.hindrances.items():
         message = f"worker {worker.name} on {worker.host} can't work: {why}"
-        help_ = HELP.get(part, f"see to {part} on {worker.host}, or stop this worker")
+        help_ = HELP.get(part, f"check {part} on {worker.host}, or stop this worker")
         yield Finding("workers", "wrong", message, help_)
 
 
@@ -68,10 +68,9 @@ def _silence_finding(listed: ListedWorker) -> Finding:
     return Finding(
         "workers",
         "warning",
-        f"worker {worker.name} on {worker.host} is silent since {worker.seen_at.isoformat()}, and"
-        f" its jobs {jobs} wait for its word",
-        f"start it again; or, if that machine is gone for good: jobauto worker lost"
-        f" '{worker.name}'",
+        f"worker {worker.name} on {worker.host} has been silent since"
+        f" {worker.seen_at.isoformat()}, and its jobs {jobs} wait for it",
+        f"restart it, or, if its machine is gone for good: jobauto worker lost '{worker.name}'",
     )
 
 
@@ -82,17 +81,17 @@ def _clock_finding(worker: WorkerRecord) -> Finding:
 
 
 def pool_findings(pool: Pool) -> Iterable[Finding]:
-    """Check that a work pool is there, is not paused, and has a worker."""
+    """Check that a work pool exists, is not paused, and has a worker."""
     name = f"work pool {pool.name}"
     if pool.workers is None:
-        help_ = f"jobauto worker start --pool {pool.name} makes it and serves it"
-        yield Finding("work pools", "wrong", f"{name} is not there", help_)
+        help_ = f"jobauto worker start --pool {pool.name} creates and serves it"
+        yield Finding("work pools", "wrong", f"{name} does not exist", help_)
         return
     if pool.paused:
         help_ = f"prefect work-pool resume '{pool.name}'"
         yield Finding("work pools", "wrong", f"{name} is paused: nothing starts", help_)
     else:
-        yield Finding("work pools", "ok", f"{name} is there, of type {pool.type}")
+        yield Finding("work pools", "ok", f"{name} exists, of type {pool.type}")
     online = [worker["name"] for worker in pool.workers if worker["status"] == "ONLINE"]
     if online:
         yield Finding("workers", "ok", f"{name} is served by {', '.join(online)}")
@@ -102,7 +101,7 @@ def pool_findings(pool: Pool) -> Iterable[Finding]:
 
 
 def trust_findings(shared: dict[str, int]) -> Iterable[Finding]:
-    """Warn of work pools in which so many companies share a user."""
+    """Warn of work pools in which many companies share a user."""
     for name, companies in shared.items():
         if companies > 1:
             yield Finding(
@@ -116,7 +115,7 @@ def trust_findings(shared: dict[str, int]) -> Iterable[Finding]:
 
 
 def users_by_pool(session: ReadingSession, now: datetime) -> dict[str, list[Users]]:
-    """Return for each pool whom the jobs of its living workers run as."""
+    """Return, for each pool, the users of native jobs of its living workers."""
     users: dict[str, list[Users]] = {}
     for worker in newest_records(session, WorkerRecord, limit=MOST_WORKERS):
         if worker.seen_at > now - WORKER_PATIENCE:
@@ -125,9 +124,9 @@ def users_by_pool(session: ReadingSession, now: datetime) -> dict[str, list[User
 
 
 def count_sharing(companies: Collection[str], workers: Sequence[Users]) -> int:
-    """Count the companies that share one user on the worst of these workers.
+    """Return the most companies that share a user on one of these workers.
 
-    Without workers it is as on one where no user is set.
+    Without workers it assumes one that has no users set.
     """
     return max((_count_on_worker(companies, users) for users in workers or [{}]), default=0)
 

@@ -1,4 +1,4 @@
-"""`jobauto plan` and `jobauto apply`: make the records what the files say."""
+"""`jobauto plan` and `jobauto apply`: make the records match files."""
 
 import contextlib
 import sys
@@ -28,15 +28,15 @@ if TYPE_CHECKING:
 
 
 MOST_PLANS = 5
-"""So many plans are carried out, or asked about, where others are quicker each time."""
+"""How many plans to try or ask about if records keep changing meanwhile."""
 
 WOULD_CHANGE = 3
-"""Exit code of `plan` where something would change."""
+"""Exit code of `plan` if something would change."""
 
 Prune = Annotated[
     bool,
     typer.Option(
-        "--prune", help="Delete what bears only labels that the files own, and is in no file."
+        "--prune", help="Delete records that are in no file and only have labels of these files."
     ),
 ]
 Labels = Annotated[
@@ -44,7 +44,7 @@ Labels = Annotated[
     typer.Option(
         "--label",
         metavar="LABEL",
-        help="Give every record of the files this label too; may be given repeatedly.",
+        help="Also give every record in the files this label; may be repeated.",
     ),
 ]
 
@@ -58,8 +58,8 @@ def plan(
 ) -> None:
     """Show what applying files would change, and change nothing.
 
-    Compares the files with the records, and the records with Prefect: where somebody changed
-    something there, apply restores it. Exit code 0: nothing would change; 3: something would.
+    Compares the files with the records, and the records with Prefect: apply restores what somebody
+    changed there. Exit code 0: nothing would change; 3: something would.
 
     Examples: jobauto plan deployments/ · jobauto plan deployments/ --prune --label finance
     """
@@ -88,10 +88,10 @@ def apply(
     as_json: Json = False,
     url: Url = None,
 ) -> None:
-    """Make the records what the files say.
+    """Make the records match the files.
 
-    An error in any file stops before the first change. What the files do not name stays as it is.
-    Where it was interrupted, the same command goes on. Files hold no secrets.
+    An error in any file stops it before the first change. What the files do not name stays as it
+    is. After an interruption, repeat the command to continue. Files contain no secrets.
 
     Examples: jobauto apply deployments/ · jobauto apply team.yaml --prune --label team --yes
     """
@@ -99,7 +99,7 @@ def apply(
 
     if not (yes or dry_run) and (as_json or not sys.stdin.isatty()):
         raise typer.BadParameter(
-            "there is nobody to ask: confirm with --yes, or look with --dry-run",
+            "there is no terminal to ask on: confirm with --yes, or preview with --dry-run",
             param_hint="--yes",
         )
     wanted = ApplyRequest.of(paths, label or (), prune)
@@ -129,7 +129,7 @@ def _confirm(planned: Plan) -> None:
 
 @dataclass(frozen=True, slots=True)
 class ApplyRequest:
-    """The files to apply, with labels and pruning, as `POST /apply` takes them."""
+    """The files to apply, with labels and pruning, as the body of `POST /apply`."""
 
     files: Sequence[Mapping[str, str]] = field(repr=False)
     unread: Sequence[Fault] = ()
@@ -143,7 +143,7 @@ class ApplyRequest:
         """Read the files.
 
         Raises:
-            BadParameter: a label is none.
+            BadParameter: a label is invalid.
         """
         import re
 
@@ -151,31 +151,31 @@ class ApplyRequest:
 
         for label in labels:
             if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}", label):
-                message = f"{label!r} has other characters than letters, digits, ., - and _"
+                message = f"{label!r} may only have letters, digits, ., - and _"
                 raise typer.BadParameter(message, param_hint="--label")
         return cls(*read_texts(paths), labels, prune)
 
     async def planned(self, client: "Client") -> Plan:
-        """Ask for the plan.
+        """Request the plan.
 
         Raises:
-            InvalidInput: with every error of every file.
+            InvalidInput: all errors of all files.
         """
         return await self._asked(client)
 
     async def carried_out(self, client: "Client", digest: str) -> Plan:
-        """Ask for the plan of this digest to be carried out.
+        """Carry out the plan with this digest.
 
         Raises:
-            StalePlan: the plan is another one by now.
+            StalePlan: the plan has changed meanwhile.
         """
         return await self._asked(client, digest=digest)
 
     async def approved(self, client: "Client") -> Plan:
-        """Ask for the plan to be carried out, whatever it is, unless it has what is forbidden.
+        """Carry out whatever the plan is, unless it has forbidden changes.
 
         Raises:
-            InvalidInput: with every error of every file.
+            InvalidInput: all errors of all files.
         """
         with _progress("Records"):
             return await self._asked(client, auto_approve=not self.unread)
@@ -185,7 +185,7 @@ class ApplyRequest:
         try:
             planned: Plan = await client.apply(members | more)
         except InvalidInput as error:
-            # What refers to a file that can't be read is not wrong for that.
+            # A reference to an unreadable file is not an error itself.
             faults = [
                 fault for fault in error.faults if not self.unread or fault.rule != "reference"
             ]
@@ -196,7 +196,7 @@ class ApplyRequest:
 
 
 def changes_in(planned: Plan) -> list[Any]:
-    """Select the changes of a plan that change something."""
+    """Select the actual changes of a plan."""
     return [change for change in planned["changes"] if change["action"] != "unchanged"]
 
 
@@ -210,12 +210,12 @@ async def apply_plan(
 ) -> tuple[Plan, int]:
     """Make the changes of a plan and wait for Prefect.
 
-    `agree` is asked about each plan that is carried out. Where somebody else was quicker there is a
-    new one, which is shown unless `quiet`; so it goes on `MOST_PLANS` times.
+    `agree` must confirm each plan. If somebody changed the records meanwhile there is a new plan,
+    which is shown unless `quiet`, up to `MOST_PLANS` times.
 
     Raises:
-        InvalidInput: some of the changes are not for who asks to make.
-        Conflict: somebody else was quicker each time.
+        InvalidInput: this user may not make some of the changes.
+        Conflict: the records changed meanwhile each time.
     """
     for _ in range(MOST_PLANS):
         if not changes_in(planned):
@@ -239,10 +239,10 @@ async def apply_plan(
 
 
 def _require_permitted(planned: Plan) -> None:
-    """Require that nothing of a plan is for others to change.
+    """Require that this user may make all changes of a plan.
 
     Raises:
-        InvalidInput: naming what is.
+        InvalidInput: names those that are not allowed.
     """
     if planned["forbidden"]:
         faults = [Fault(**fields) for fields in planned["forbidden"]]
@@ -251,7 +251,7 @@ def _require_permitted(planned: Plan) -> None:
 
 @contextlib.contextmanager
 def _progress(what: str) -> Iterator[Callable[[int], None]]:
-    """Show in a terminal that something goes on; what it is given is how much is left of it."""
+    """Show progress on a terminal; the yielded function takes how much is left."""
     from rich.progress import Progress
 
     terminal = error_console().is_terminal
@@ -268,6 +268,6 @@ def _progress(what: str) -> Iterator[Callable[[int], None]]:
 
 
 async def _wait_for_prefect(client: "Client") -> int:
-    """Wait until Prefect knows all; return how many changes it does not know yet."""
+    """Wait until Prefect has all changes; return how many it lacks."""
     with _progress("Prefect") as advance:
         return await client.wait_for_prefect(advance)

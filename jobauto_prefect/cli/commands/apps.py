@@ -58,9 +58,10 @@ STDIN = "-"
 
 @group.command()
 def validate(paths: Paths, as_json: Json = False) -> None:
-    """Judge application definitions and records: every error and warning, with its place and line.
+    """Validate application definitions and records: every error and warning, with place and line.
 
-    In folders all JSON and YAML files are judged. What refers to what, `jobauto plan` judges.
+    In folders all JSON and YAML files are validated. `jobauto plan` checks references between
+    records.
 
     Examples: jobauto app validate probe.app.json · jobauto app validate apps/ --json
     """
@@ -83,15 +84,15 @@ def upgrade(
     output: Output = None,
     in_place: Annotated[bool, typer.Option("--in-place", help="Change the file itself.")] = False,
     allow_invalid: Annotated[
-        bool, typer.Option("--allow-invalid", help="Write the file also where errors are left.")
+        bool, typer.Option("--allow-invalid", help="Write the file even if errors remain.")
     ] = False,
     as_json: Json = False,
 ) -> None:
-    """Turn an older definition into a valid one, and tell what was changed.
+    """Turn an older definition into a valid one, and report what was changed.
 
-    What is not changed stays as it is written. Without -o and --in-place the new definition is
-    printed. Exit code 1: something is left that only a person can decide; where the definition
-    would still be invalid, no file is written.
+    Unchanged parts keep their formatting. Without -o and --in-place the new definition is printed.
+    Exit code 1: something is left that only a person can decide; if the definition would still be
+    invalid, no file is written.
 
     Examples: jobauto app upgrade old.json -o new.json · jobauto app upgrade old.json --in-place
     """
@@ -101,7 +102,7 @@ def upgrade(
     if str(file) != STDIN and not file.is_file():
         raise typer.BadParameter(f"there is no file {file}", param_hint="FILE")
     if in_place and (output or str(file) == STDIN):
-        raise typer.BadParameter("--in-place is for a file, and without --output")
+        raise typer.BadParameter("--in-place needs a file, and can't be used with --output")
     target = output if output and str(output) != STDIN else file if in_place else None
     done = upgrade_file(file, str(target or STDIN))
     if done.is_valid or allow_invalid:
@@ -111,7 +112,7 @@ def upgrade(
             write_new(target, done.text.encode())
     elif target:
         print_hint(
-            f"{target} is not written: it would be invalid still; to write it: --allow-invalid"
+            f"{target} was not written: it would still be invalid; to write it: --allow-invalid"
         )
         target = None if as_json else target
     print_upgrade(done, target, as_json)
@@ -123,14 +124,14 @@ def upgrade(
 def import_(
     paths: Paths,
     force: Annotated[
-        bool, typer.Option("--force", help="Take an older version over a newer one.")
+        bool, typer.Option("--force", help="Replace a newer version by an older one.")
     ] = False,
     as_json: Json = False,
     url: Url = None,
 ) -> None:
-    """Take definitions into the service: by their UUID, else their name, new or in place of one.
+    """Import definitions: create or replace applications with the same UUID or else name.
 
-    An error in any file stops before the first import. The former definition is kept.
+    An error in any file stops it before the first import. Former definitions are kept.
 
     Examples: jobauto app import probe.app.json · jobauto app import apps/ --force
     """
@@ -163,14 +164,14 @@ def import_(
         print_json({"imported": listed, "waiting_for_prefect": waiting})
     elif waiting:
         left = pluralize(waiting, "change")
-        print_hint(f"Prefect does not know {left} yet; it is told when it answers")
+        print_hint(f"Prefect does not have {left} yet; the rest follows when it answers")
     if any(definition.action == "refused" for definition in imported):
         raise typer.Exit(1)
 
 
 @group.command()
 def export(app: App, output: Output = None, url: Url = None) -> None:
-    """Print the definition of an application, byte for byte as it was imported.
+    """Print the definition of an application exactly as it was imported.
 
     Example: jobauto app export Probe -o probe.app.json
     """
@@ -195,7 +196,7 @@ add_list(group, APPS)
 
 @group.command()
 def show(app: App, as_json: Json = False, url: Url = None, lang: Lang = None) -> None:
-    """Show an application: what it is, its variables, exit codes and data.
+    """Show an application: its description, variables, exit codes and data.
 
     Example: jobauto app show Probe --lang cs
     """
@@ -215,7 +216,7 @@ def show(app: App, as_json: Json = False, url: Url = None, lang: Lang = None) ->
 
 @group.command()
 def enable(app: App, as_json: Json = False, url: Url = None) -> None:
-    """Let an application be started again.
+    """Allow an application to start again.
 
     Example: jobauto app enable Probe
     """
@@ -224,7 +225,7 @@ def enable(app: App, as_json: Json = False, url: Url = None) -> None:
 
 @group.command()
 def disable(app: App, as_json: Json = False, url: Url = None) -> None:
-    """Let nothing of an application start any more; what runs goes on.
+    """Stop an application from starting; running jobs continue.
 
     Example: jobauto app disable Probe
     """
@@ -261,9 +262,9 @@ def delete(app: App, yes: Yes = False, as_json: Json = False, url: Url = None) -
 
 @group.command()
 def versions(app: App, as_json: Json = False, url: Url = None) -> None:
-    """List the definitions an application had before, the latest first.
+    """List an application's former definitions, the latest first.
 
-    Their numbers are for: jobauto app diff APP@NUMBER APP
+    Compare one by its number: jobauto app diff APP@NUMBER APP
 
     Example: jobauto app versions Probe
     """
@@ -290,12 +291,12 @@ def versions(app: App, as_json: Json = False, url: Url = None) -> None:
     ]
     print_table(columns, rows)
     if not rows:
-        print_hint("there are none: it was imported once")
+        print_hint("no former definitions: it was imported once")
 
 
 @group.command()
 def diff(a: Side, b: Side, as_json: Json = False, url: Url = None) -> None:
-    """Show what is different between two definitions, key by key.
+    """Show the differences between two definitions, key by key.
 
     Examples: jobauto app diff Probe probe.app.json · jobauto app diff Probe@2 Probe
     """

@@ -32,10 +32,10 @@ User = Annotated[
     int | None, typer.Option("--user", metavar="ID", min=1, help="Only what this user did.")
 ]
 Entity = Annotated[
-    str | None, typer.Option("--entity", metavar="KIND", help="Only of this kind: Job, Company …")
+    str | None, typer.Option("--entity", metavar="KIND", help="Only this kind: Job, Company …")
 ]
 EntityId = Annotated[
-    int | None, typer.Option("--id", metavar="ID", min=1, help="Only of the record of this number.")
+    int | None, typer.Option("--id", metavar="ID", min=1, help="Only the record with this number.")
 ]
 Action = Annotated[
     str | None, typer.Option("--action", help="create, update, delete, login or refuse.")
@@ -90,15 +90,13 @@ def list_entries(
         ],
     )
     if len(entries) >= rows:
-        print_hint(
-            f"these are the newest {rows}; more with --limit, all of it with jobauto audit export"
-        )
+        print_hint(f"these are the newest {rows}; more with --limit, all with jobauto audit export")
 
 
 @group.command()
 def export(
     output: Annotated[
-        Path | None, typer.Option("-o", "--output", help="File to write; else standard output.")
+        Path | None, typer.Option("-o", "--output", help="File to write; default: standard output.")
     ] = None,
     entity: Entity = None,
     action: Action = None,
@@ -106,7 +104,7 @@ def export(
     until: Until = None,
     url: Url = None,
 ) -> None:
-    """Write audit entries as JSON, one a line, the oldest first.
+    """Write audit entries as JSON Lines, the oldest first.
 
     Example: jobauto audit export --from 2026-01-01 --to 2027-01-01 -o audit-2026.jsonl
     """
@@ -138,7 +136,8 @@ def verify(
             "--log",
             metavar="FILE",
             errors="replace",
-            help="A log of the services: the seals in it must be in the ledger. - is the input.",
+            help="A log of the services: the seals in it must be in the ledger. - is standard"
+            " input.",
         ),
     ] = None,
     archive: Annotated[
@@ -148,15 +147,15 @@ def verify(
             metavar="FILE",
             exists=True,
             dir_okay=False,
-            help="A file of jobauto audit archive: it must be as the ledger knows it.",
+            help="A file of jobauto audit archive: it must match the ledger.",
         ),
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Check that nothing in the audit trail was changed, removed or cut off. Exit code 1: it was.
+    """Check that nothing in the audit trail was changed, removed or cut off; if so, exit code 1.
 
-    It reads the ledger of this machine and takes its key. What was put back as a whole, from an
-    older copy of the database, is found by the services' logs alone.
+    It reads the ledger of this machine and needs its key. Only the services' logs reveal that the
+    whole database was replaced by an older copy.
 
     Example: journalctl -u jobauto-services | jobauto audit verify --log -
     """
@@ -192,7 +191,9 @@ def verify(
 def archive_months(
     directory: Annotated[
         Path,
-        typer.Argument(metavar="DIRECTORY", exists=True, file_okay=False, help="Where files go."),
+        typer.Argument(
+            metavar="DIRECTORY", exists=True, file_okay=False, help="Folder for the files."
+        ),
     ],
     keep: Annotated[
         int | None,
@@ -200,16 +201,16 @@ def archive_months(
             "--keep",
             metavar="MONTHS",
             min=1,
-            help="Whole months that stay; default: JOBAUTO_KEEP_AUDIT_MONTHS.",
+            help="Whole months to keep; default: JOBAUTO_KEEP_AUDIT_MONTHS.",
         ),
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Let old months of the audit trail leave the ledger as files, with their seals.
+    """Move old months of the audit trail from the ledger to files, with their seals.
 
-    There is a file for each month, audit-2026-05.jsonl.gz. The ledger keeps their digests, so that
-    the trail verifies without the files, and the files with it. Interrupted, the same command goes
-    on. It takes the connection of the owner of the database.
+    Writes a file for each month, such as audit-2026-05.jsonl.gz. The ledger keeps their digests, so
+    the trail can be verified without the files, and the files against the trail. After an
+    interruption, repeat the command to continue. It must connect as the owner of the database.
 
     Example: jobauto audit archive /srv/audit --keep 12
     """
@@ -237,7 +238,7 @@ def _print_verification(result: "Verification") -> None:
 
     for damage in result.damages:
         print_line(escape_controls(damage), style="bold red")
-    state = "NOT as it was sealed" if result.damages else "as it was sealed"
+    state = "NOT intact" if result.damages else "intact"
     sealed = f"entries: {result.entries} in {pluralize(result.seals, 'seal')}"
     print_line(f"the audit trail is {state}; {sealed}")
     if result.archived:
@@ -252,7 +253,7 @@ def _print_verification(result: "Verification") -> None:
 
 
 async def _oldest_first(client: "Client", asked: dict[str, Any]) -> AsyncIterator[Any]:
-    """Yield all entries asked for, page by page, each once."""
+    """Yield all requested entries, page by page, each once."""
     query = {**asked, "order": "id", "limit": PAGE}
     while True:
         entries, cursor = await client.page("/auditlog.json", **query)

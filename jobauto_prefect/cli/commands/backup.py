@@ -1,4 +1,4 @@
-"""`jobauto backup` and `jobauto restore`: a whole installation in one file, and a new one of it."""
+"""`jobauto backup` and `jobauto restore`: a whole installation in one file, and back."""
 
 import contextlib
 import sys
@@ -32,25 +32,25 @@ PassphraseFile = Annotated[
 PassphraseStdin = Annotated[
     bool, typer.Option("--passphrase-stdin", help="Read the passphrase from standard input.")
 ]
-LOST = ("job", "run template", "worker", "its time is up")
+LOST = ("job", "run template", "worker", "time limit")
 WAITING = ("job", "run template", "due")
-WINDOWS = ("run template", "windows", "first", "last", "what becomes of them")
+WINDOWS = ("run template", "windows", "first", "last", "what happens to them")
 DIFFERENCES = ("kind", "id", "record", "what")
 SETTINGS = ("setting", "in the backup", "here")
-SHOWN = 20  # rows of a table; all of them with --json
+SHOWN = 20  # rows of a table; --json has all of them
 
 
 def backup(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="File to write; a new one.")],
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="File to create.")],
     passphrase_file: PassphraseFile = None,
     passphrase_stdin: PassphraseStdin = False,
     as_json: Json = False,
 ) -> None:
-    """Write a backup of ledger, Prefect's database, key and settings, while everything runs.
+    """Back up ledger, Prefect's database, key and settings, while everything runs.
 
-    Key and settings are encrypted with the passphrase: without it the backup can't be restored.
-    Outputs of jobs, records and hashes of passwords are in the databases as they are: keep the file
-    closed to others.
+    Key and settings are encrypted with the passphrase: without it the backup can't be restored. The
+    databases are not encrypted; they contain job output, records and password hashes: keep the file
+    private.
 
     Example: jobauto backup /backups/jobauto-$(date +%F).backup --passphrase-file /root/passphrase
     """
@@ -75,10 +75,10 @@ def restore(
     passphrase_stdin: PassphraseStdin = False,
     as_json: Json = False,
 ) -> None:
-    """Make a new installation of a backup, in an empty home (and empty databases of PostgreSQL).
+    """Restore a backup as a new installation, in an empty home (and empty PostgreSQL databases).
 
-    It is frozen until jobauto resume, and the tokens of its workers are revoked. End the
-    installation that the backup is of: it would go on with the same work.
+    It is frozen until jobauto resume, and its workers' tokens are revoked. Stop the original
+    installation: it would continue with the same work.
 
     Example: JOBAUTO_HOME=/srv/jobauto jobauto restore jobauto.backup
     """
@@ -109,19 +109,21 @@ def _read_passphrase(file: Path | None, *, stdin: bool, twice: bool) -> str:
         try:
             return (file.read_text().splitlines() or [""])[0]
         except (OSError, UnicodeError) as error:
-            reason = getattr(error, "strerror", None) or "it is no text in UTF-8"
+            reason = getattr(error, "strerror", None) or "it is not UTF-8 text"
             message = f"{file} can't be read: {reason}"
             raise typer.BadParameter(message, param_hint="--passphrase-file") from None
     if stdin:
         return sys.stdin.readline().rstrip("\r\n")
     if not sys.stdin.isatty():
-        raise typer.BadParameter("there is no terminal: --passphrase-file, or --passphrase-stdin")
+        raise typer.BadParameter(
+            "there is no terminal: use --passphrase-file or --passphrase-stdin"
+        )
     return str(typer.prompt("Passphrase", hide_input=True, confirmation_prompt=twice, err=True))
 
 
 @contextlib.contextmanager
 def _show_progress(*, shown: bool) -> Iterator[Callable[[str, int, int], None]]:
-    """Show on a terminal what is being done."""
+    """Show progress on a terminal."""
     if not (shown and sys.stderr.isatty()):
         yield lambda _what, _done, _of: None
         return
@@ -194,7 +196,7 @@ def _print_restored(done: "RestoredInstallation") -> None:
         print_line(escape_controls(f"without Prefect: {manifest.prefect_missing}"), style="yellow")
     print_line(f"worker tokens revoked: {begun.revoked}; new ones: jobauto token issue --worker")
     _print_rows(
-        "These jobs ran; they are lost, and tried again as docs/tasks.md says (Lost attempts):",
+        "These jobs were running; they are lost, and retried (docs/tasks.md, Lost attempts):",
         LOST,
         [
             (job.job_id, job.runtemplate, job.worker, _format_time(job.ends_by))
@@ -202,12 +204,12 @@ def _print_restored(done: "RestoredInstallation") -> None:
         ],
     )
     _print_rows(
-        "These jobs waited for a worker; they start after jobauto resume:",
+        "These jobs were waiting for a worker; they start after jobauto resume:",
         WAITING,
         [(job.job_id, job.runtemplate, _format_time(job.schedule)) for job in done.waiting],
     )
     _print_rows(
-        "These windows passed since:",
+        "These windows have passed since:",
         WINDOWS,
         [
             (
@@ -229,18 +231,20 @@ def _print_restored(done: "RestoredInstallation") -> None:
         ],
     )
     _print_rows(
-        "These settings are not what they were:",
+        "These settings have changed:",
         SETTINGS,
         [(name, before, here) for name, (before, here) in done.settings.items()],
     )
     for file in done.files:
         state = "in effect" if file.why is None else f"not in effect: {file.why}"
         print_line(escape_controls(f"{file.path} ({state})"))
-    print_hint("start it: jobauto up; look at it: jobauto doctor; then let it work: jobauto resume")
+    print_hint(
+        "start it: jobauto up; check it: jobauto doctor; then let it run jobs: jobauto resume"
+    )
 
 
 def _disposition_text(windows: Any) -> str:
-    """Describe what becomes of windows in this state of their tasks."""
+    """Describe what will happen to windows whose tasks have this state."""
     if windows.state == "open":
         return "start after jobauto resume"
     return f"{windows.state} ({windows.reason})" if windows.reason else str(windows.state)

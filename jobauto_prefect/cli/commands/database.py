@@ -33,7 +33,7 @@ def upgrade(as_json: Json = False) -> None:
 
 @database.command()
 def check(as_json: Json = False) -> None:
-    """Check that the tables are those of this version; exit code 1 where they are not."""
+    """Check that the tables are those of this version; if not, exit code 1."""
     from jobauto_prefect.ledger.database import migration
 
     with _open_engine() as engine:
@@ -57,7 +57,7 @@ def _open_engine() -> Iterator[Any]:
     from jobauto_prefect.settings import load_settings
 
     settings = load_settings()
-    make_home(settings)  # where SQLite makes its file
+    make_home(settings)  # where SQLite creates its file
     engine = make_engine(settings.ledger_url, long_limits(settings))
     try:
         with database_errors():
@@ -71,15 +71,16 @@ def rotate(
     settle: Annotated[
         float,
         typer.Option(
-            "--settle", metavar="SECONDS", min=0, help="Wait so long before the last look."
+            "--settle", metavar="SECONDS", min=0, help="How long to wait before the final check."
         ),
     ] = 5,
     as_json: Json = False,
 ) -> None:
-    """Encrypt all secret values with a new key. Interrupted, the same command goes on.
+    """Encrypt all secret values with a new key.
 
-    The service may run meanwhile. Backups of the database made before need the key of before:
-    keep a copy of the key file with them, apart.
+    The service may keep running. After an interruption, repeat the command to continue. Older
+    backups of the database need the former key: keep a copy of that key file, separate from the
+    backups.
 
     Example: jobauto secrets rotate
     """
@@ -88,7 +89,7 @@ def rotate(
 
     with open_local_ledger() as ledger:
         if not as_json and len(ledger.box.ring.keys) > 1:
-            print_hint("a rotation was interrupted; it goes on")
+            print_hint("continuing an interrupted rotation")
         done = give_new_key(ledger, local_actor(), settle)
         path = str(ledger.box.path)
     if as_json:
@@ -101,9 +102,9 @@ def rotate(
 
 @secrets.command()
 def init(as_json: Json = False) -> None:
-    """Make the key that encrypts secret values. One that is there is never replaced.
+    """Create the key that encrypts secret values. An existing key is never replaced.
 
-    Keep a copy of the file apart from copies of the database: without it the secrets are lost.
+    Keep a copy of the file, separate from copies of the database: without it the secrets are lost.
     """
     from jobauto_prefect.home import close_home
     from jobauto_prefect.ledger.secrets import create_key
@@ -116,4 +117,4 @@ def init(as_json: Json = False) -> None:
     if as_json:
         print_json({"path": str(path), "created": created})
     else:
-        print_line(f"the key is in {path}" if created else f"there is a key already: {path}")
+        print_line(f"the key is in {path}" if created else f"a key already exists: {path}")

@@ -1,4 +1,4 @@
-"""`jobauto demo`: the service in a temporary home, with the examples, from nothing to outcomes."""
+"""`jobauto demo`: the service in a temporary home, with the examples, from start to results."""
 
 import os
 import shutil
@@ -39,12 +39,12 @@ RUNS: tuple[tuple[str, Mapping[str, str], str], ...] = (
     ("acme/Probe", {"PROBE_EXIT_CODE": "3", "PROBE_GREETING": "-n $(date)"}, "warning"),
     ("acme/Probe that fails", {}, "failed"),
 )
-"""Run template, values of this job alone, and how it ends."""
+"""Run template, values of this job, and its expected end."""
 
 OVER_WITHIN_SECONDS = 60.0
 POLL_SECONDS = 0.25
 FIRST_CHANGES_SECONDS = 60.0
-"""How long Prefect's first changes may stand still on a busy machine."""
+"""How long Prefect's first changes may stall on a busy machine."""
 
 OURS = ("JOBAUTO_", "DB_", "PREFECT_")
 
@@ -54,9 +54,9 @@ def demo(
         bool, typer.Option("--keep", help="Leave it running until Ctrl-C, to look around.")
     ] = False,
 ) -> None:
-    """Start everything in a temporary home, run the examples, and show what came of them.
+    """Start everything in a temporary home, run the examples, and show their results.
 
-    It uses free ports, nothing of an installation there may be, and leaves nothing behind.
+    It uses free ports, does not touch an existing installation, and leaves nothing behind.
     """
     import asyncio
 
@@ -72,10 +72,10 @@ def demo(
 
 
 def examples() -> Path:
-    """Find the folder with the examples: of the installed package, or of the repository it is in.
+    """Find the folder with the examples, in the installed package or in the repository.
 
     Raises:
-        NotReady: there is neither.
+        NotReady: it is in neither.
     """
     package = Path(__file__).parents[2]
     for folder in (package / "examples", package.parent / "deployments" / "examples"):
@@ -85,7 +85,7 @@ def examples() -> Path:
 
 
 def _use_only(home: Path) -> None:
-    """Let this process and its children know of this home alone."""
+    """Make this process and its children use only this home."""
     for name in list(os.environ):
         if name.startswith(OURS):
             del os.environ[name]
@@ -134,13 +134,15 @@ async def _demo(keep: bool, started: float) -> bool:
             print_line("Look around; Ctrl-C ends it.")
             await asked.stop.wait()
     took = format_seconds(time.monotonic() - started)
-    print_line(f"All of it is stopped and gone, after {took}. To look around: jobauto demo --keep")
+    print_line(
+        f"Everything is stopped and removed, after {took}. To look around: jobauto demo --keep"
+    )
     return as_expected
 
 
 def _report_end(name: str, event: str, number: int | None) -> None:
     if event == "ended":
-        print_line(f"{name} ended with exit code {number}; it is started again")
+        print_line(f"{name} ended with exit code {number}; restarting it")
 
 
 def _print_addresses(settings: "Settings", password: str | None) -> None:
@@ -176,7 +178,7 @@ async def _apply_examples(client: "Client") -> None:
     print_plan(planned)
     _, waiting = await apply_plan(client, wanted, planned)
     if waiting and await client.wait_for_prefect(patience_seconds=FIRST_CHANGES_SECONDS):
-        raise JobautoError(f"Prefect was not told of {pluralize(waiting, 'change')}")
+        raise JobautoError(f"Prefect did not receive {pluralize(waiting, 'change')}")
 
 
 async def _run_examples(client: "Client") -> bool:
@@ -187,12 +189,12 @@ async def _run_examples(client: "Client") -> bool:
         job = await client.post("job", {"runtemplate_id": number, "env": env})
         expected[job["id"]] = state
     jobs = await _watch_jobs(client, expected)
-    print_line("acme/Load each minute is scheduled: its next run begins with the next minute.\n")
+    print_line("acme/Load each minute is scheduled: its next run starts with the next minute.\n")
     return all(jobs[number]["state"] == state for number, state in expected.items())
 
 
 async def _watch_jobs(client: "Client", numbers: Iterable[int]) -> dict[int, Any]:
-    """Show the jobs until these are over."""
+    """Show the jobs until these have ended."""
     import asyncio
 
     from rich.live import Live
@@ -234,7 +236,7 @@ def _make_jobs_table(jobs: Mapping[int, Any], templates: Mapping[int, Any]) -> "
 
 
 def _meaning_of_exit(job: Mapping[str, Any]) -> str:
-    """Take the exit code, which has a column of its own, out of the message."""
+    """Remove the exit code, which has a column of its own, from the message."""
     message = job["message"] or ""
     before, colon, after = message.partition(": ")
     return f"{job['severity']}: {after}" if colon and before.startswith("exit code") else message

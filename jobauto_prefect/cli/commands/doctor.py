@@ -1,4 +1,4 @@
-"""`jobauto doctor`: is everything there that jobs need, and what helps where it is not."""
+"""`jobauto doctor`: checks everything that jobs need, and says what to do."""
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
@@ -18,14 +18,14 @@ MARKS: Mapping[str, tuple[str, str]] = {
     "wrong": ("WRONG", "bold red"),
     "unknown": ("unknown", "dim"),
 }
-"""What is printed for each status, and its colour."""
+"""Mark and colour of each status."""
 
 
 def doctor(as_json: Json = False) -> None:
-    """Examine this installation: database, migrations, key, Prefect, workers, clock, work pools.
+    """Check this installation: database, migrations, key, Prefect, workers, clocks, work pools.
 
-    Each thing that is wrong comes with the command that helps. Exit code 1: something is wrong;
-    warnings alone are none.
+    Every problem comes with the command that helps. Exit code 1: something is wrong; warnings do
+    not count.
 
     Example: jobauto doctor --json
     """

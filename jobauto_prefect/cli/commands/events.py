@@ -1,4 +1,4 @@
-"""`jobauto event`: what happened, what it started, and what it could not."""
+"""`jobauto event`: what happened, what it started, and what failed to start."""
 
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -34,7 +34,7 @@ add_list(group, EVENTS)
 
 @group.command()
 def show(event_id: EventId, as_json: Json = False, url: Url = None) -> None:
-    """Show one event: all that is known of it, and what it owes to which rules.
+    """Show one event in full, and its delivery to each rule.
 
     Example: jobauto event show 12
     """
@@ -46,14 +46,14 @@ def replay(
     event_id: EventId,
     rule: Annotated[
         int | None,
-        typer.Option("--rule", metavar="ID", min=1, help="Start this rule, though it be newer."),
+        typer.Option("--rule", metavar="ID", min=1, help="Start this rule, even if it is newer."),
     ] = None,
     as_json: Json = False,
     url: Url = None,
 ) -> None:
-    """Start the rules for which an event is a dead letter, or one rule that never saw it.
+    """Replay an event for the rules that failed on it, or for a rule that never saw it.
 
-    Without a rule, actions and webhooks that are dead letters are done, too.
+    Without a rule, failed actions and webhooks are repeated, too.
 
     Example: jobauto event replay 12
     """

@@ -1,4 +1,4 @@
-"""`jobauto export`: files for `jobauto apply`, from what is there."""
+"""`jobauto export`: writes the existing records as files for `jobauto apply`."""
 
 from pathlib import Path
 from typing import Annotated
@@ -16,24 +16,26 @@ def export(
     output: Annotated[
         Path | None,
         typer.Option(
-            "--output", "-o", metavar="FOLDER", help="A new folder; else standard output."
+            "--output", "-o", metavar="FOLDER", help="A new folder; default: standard output."
         ),
     ] = None,
     company: Annotated[
         list[str] | None,
-        typer.Option("--company", metavar="SLUG", help="Only its records, and what they need."),
+        typer.Option(
+            "--company", metavar="SLUG", help="Only records of this company, and what they need."
+        ),
     ] = None,
     label: Annotated[
         list[str] | None,
-        typer.Option("--label", metavar="LABEL", help="Only records that bear this label."),
+        typer.Option("--label", metavar="LABEL", help="Only records with this label."),
     ] = None,
     url: Url = None,
 ) -> None:
-    """Write the files that apply would make these records of.
+    """Write files from which apply would create these records.
 
-    Secret values are in no file: a comment names those that are missing. In a folder definitions
-    are byte for byte as they were imported, and there is a file for each company; on standard
-    output everything is one YAML text.
+    Files contain no secret values: a comment names those left out. A folder gets a file for each
+    company, and definitions exactly as they were imported; on standard output everything is one
+    YAML text.
 
     Examples: jobauto export -o deployments/ · jobauto export --company acme > acme.yaml
     """

@@ -1,4 +1,4 @@
-"""`jobauto forecast`: what will run when."""
+"""`jobauto forecast`: which jobs will run, and when."""
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
@@ -21,19 +21,25 @@ MINUTES, SECONDS = "%a %Y-%m-%d %H:%M", "%a %Y-%m-%d %H:%M:%S"
 
 def forecast(
     days: Annotated[
-        int, typer.Option("--days", min=1, max=3660, metavar="N", help="How far to look.")
+        int,
+        typer.Option("--days", min=1, max=3660, metavar="N", help="How many days to look ahead."),
     ] = 7,
     template: Annotated[
         list[str] | None,
-        typer.Option("--template", metavar="TEMPLATE", help="Only this one: an id, company/name."),
+        typer.Option(
+            "--template", metavar="TEMPLATE", help="Only this one: an id or company/name."
+        ),
     ] = None,
     limit: Annotated[
-        int, typer.Option("--limit", min=1, max=10_000, help="Show only so many, the first ones.")
+        int,
+        typer.Option(
+            "--limit", min=1, max=10_000, help="How many to show at most, the first ones."
+        ),
     ] = 100,
     as_json: Json = False,
     url: Url = None,
 ) -> None:
-    """Show what will run when: the windows of the active run templates, by their start.
+    """Show what will run when: the windows of active run templates, by start time.
 
     Example: jobauto forecast --days 2 --template acme/Nightly
     """
@@ -91,6 +97,6 @@ def _window_note(window: Record) -> str:
 
 
 def _wall_time(text: str, zone: str) -> str:
-    """Format a time as the clock of the schedule's zone shows it."""
+    """Format a time by the clock of the schedule's time zone."""
     shown = datetime.fromisoformat(text).astimezone(ZoneInfo(zone))
     return shown.strftime(SECONDS if shown.second else MINUTES)

@@ -1,4 +1,4 @@
-"""`jobauto job` and `jobauto run`: start jobs, see what came of them, end them."""
+"""`jobauto job` and `jobauto run`: start jobs, see their results, end them."""
 
 from collections.abc import Callable, Coroutine
 from pathlib import Path
@@ -31,7 +31,7 @@ def _values_option(help_: str) -> Any:
     return typer.Option("--env", "-e", metavar="KEY=VALUE", help=help_)
 
 
-Wait = Annotated[bool, typer.Option("--wait", help="Show its output and end with its result.")]
+Wait = Annotated[bool, typer.Option("--wait", help="Show its output and exit with its result.")]
 EnvFile = Annotated[
     Path | None,
     typer.Option(
@@ -39,7 +39,7 @@ EnvFile = Annotated[
         metavar="FILE",
         exists=True,
         dir_okay=False,
-        help="File of such values, a line each; --env wins over it.",
+        help="File of such values, one per line; --env overrides it.",
     ),
 ]
 Timeout = Annotated[
@@ -48,7 +48,7 @@ Timeout = Annotated[
         "--timeout",
         metavar="SECONDS",
         min=0,
-        help="Wait no longer than this; the job goes on, and the exit code is 4.",
+        help="Wait at most this long; the job continues, and the exit code is 4.",
     ),
 ]
 
@@ -80,14 +80,14 @@ def _print_job(job: Record) -> None:
 def logs(
     job: JobName,
     follow: Annotated[
-        bool, typer.Option("--follow", "-f", help="Go on until the job is over.")
+        bool, typer.Option("--follow", "-f", help="Continue until the job has ended.")
     ] = False,
     as_json: Json = False,
     url: Url = None,
 ) -> None:
-    """Print what a job wrote: standard output as it is, standard error in yellow.
+    """Print a job's output: standard output as it is, standard error in yellow.
 
-    With --json one JSON object a line. Example: jobauto job logs acme/backup --follow
+    With --json, one JSON object per line. Example: jobauto job logs acme/backup --follow
     """
     from jobauto_prefect.cli.connection.client import Client, call_facade
     from jobauto_prefect.cli.output.job_progress import print_output_line, stream_output
@@ -108,7 +108,7 @@ def cancel(
     as_json: Json = False,
     url: Url = None,
 ) -> None:
-    """End a job: one that waits does not start, one that runs is stopped with its children.
+    """Cancel a job: a waiting one will not start, a running one is stopped with its children.
 
     Example: jobauto job cancel 12 --reason "Wrong data"
     """
@@ -124,13 +124,13 @@ def cancel(
 
 
 def _describe_end(job: Record) -> str:
-    over = "is cancelled" if job["state"] == "cancelled" else "is being ended"
+    over = "is cancelled" if job["state"] == "cancelled" else "is being cancelled"
     return f"job {job['id']} {over}"
 
 
 @group.command()
 def delete(job: JobNumber, yes: Yes = False, as_json: Json = False, url: Url = None) -> None:
-    """Delete a job that is over; it is kept for history.
+    """Delete a job that has ended; it is kept for history.
 
     Example: jobauto job delete 12 --yes
     """
@@ -142,16 +142,16 @@ def delete(job: JobNumber, yes: Yes = False, as_json: Json = False, url: Url = N
 @group.command()
 def retry(
     job: JobName,
-    env: Annotated[list[str] | None, _values_option("Instead of the value it had.")] = None,
+    env: Annotated[list[str] | None, _values_option("Replaces the value it had.")] = None,
     env_file: EnvFile = None,
     wait: Wait = False,
     timeout: Timeout = None,
     as_json: Json = False,
     url: Url = None,
 ) -> None:
-    """Run a job that is over once more: its run template, with the values this job had.
+    """Repeat a job that has ended: start its run template with the values this job had.
 
-    Attempts for a task are the task's: jobauto task retry.
+    For a job of a task use: jobauto task retry.
 
     Examples: jobauto job retry 12 --wait · jobauto job retry acme/backup
     """
@@ -171,7 +171,7 @@ def run(
             autocompletion=complete_names("runtemplate"),
         ),
     ],
-    env: Annotated[list[str] | None, _values_option("A value for this job alone.")] = None,
+    env: Annotated[list[str] | None, _values_option("A value for this job only.")] = None,
     env_file: EnvFile = None,
     wait: Wait = False,
     timeout: Timeout = None,
@@ -180,8 +180,8 @@ def run(
 ) -> None:
     """Start a job of a run template.
 
-    With --wait: exit code 0 where the job ends with success, info or warning, else 1. With
-    --timeout, too: 4 where it was not over by then; it goes on.
+    With --wait, the exit code is 0 if the job ends with success, info or warning, otherwise 1. With
+    --timeout it is 4 if the job is still running by then; the job continues.
 
     Example: jobauto run acme/backup --env TARGET=/mnt/backup --wait
     """
@@ -199,14 +199,14 @@ def _start(
     as_json: bool,
     url: str | None,
 ) -> None:
-    """Start a job of what is named, with the values given on the command line and in a file."""
+    """Start a job, with the values from the command line and a file."""
     from jobauto_prefect.cli.files.job_values import read_job_values
     from jobauto_prefect.cli.output.job_progress import WaitOptions, start_job
 
     values = read_job_values(*given)
     wait, timeout = waiting
     if timeout is not None and not wait:
-        raise typer.BadParameter("there is no waiting without --wait", param_hint="--timeout")
+        raise typer.BadParameter("it needs --wait", param_hint="--timeout")
 
     async def fields(client: "Client") -> dict[str, Any]:
         return {**await named(client), "env": values}

@@ -17,23 +17,23 @@ PATH = "/maintenance.json"
 
 
 def pause(
-    reason: Annotated[str | None, typer.Option("--reason", help="Why, for people.")] = None,
+    reason: Annotated[str | None, typer.Option("--reason", help="The reason, for people.")] = None,
     until: Annotated[
         str | None,
         typer.Option(
             "--until",
             metavar="TIME",
-            help="When it ends by itself: 2026-05-01T06:30+02:00, +2h, 06:30. Without it: with "
-            "jobauto resume.",
+            help="When it ends automatically: 2026-05-01T06:30+02:00, +2h, 06:30. "
+            "Default: only with jobauto resume.",
         ),
     ] = None,
     as_json: Json = False,
     url: Url = None,
 ) -> None:
-    """Freeze for maintenance: no job starts, running ones run to their end.
+    """Freeze for maintenance: no job starts, running ones finish.
 
-    Windows that fall into it are excused, or moved to its end, as their run templates say
-    (on_closed). Given again, it replaces reason and end.
+    Windows within the freeze are excused or moved to its end, as their run templates say
+    (on_closed). Repeating the command replaces reason and end.
 
     Example: jobauto pause --reason "new disk" --until +2h
     """
@@ -45,11 +45,11 @@ def pause(
 
 def _describe_freeze(freeze: Mapping[str, Any]) -> str:
     end = format_time(freeze["until"]) if freeze["until"] else "jobauto resume"
-    return escape_controls(f"frozen until {end}: nothing starts, what runs goes on")
+    return escape_controls(f"frozen until {end}: nothing starts, running jobs continue")
 
 
 def resume(as_json: Json = False, url: Url = None) -> None:
-    """End the freeze for maintenance: what waits starts.
+    """End the freeze for maintenance: waiting jobs start.
 
     Example: jobauto resume
     """
@@ -64,6 +64,6 @@ def resume(as_json: Json = False, url: Url = None) -> None:
         url,
         end,
         as_json,
-        lambda now: "not frozen any more" if now["was_frozen"] else "nothing was frozen",
+        lambda now: "no longer frozen" if now["was_frozen"] else "nothing was frozen",
         writes=True,
     )

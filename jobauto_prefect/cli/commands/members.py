@@ -1,4 +1,4 @@
-"""`jobauto company member`: who belongs to a company, with which role."""
+"""`jobauto company member`: the members of a company and their roles."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Annotated, Any
@@ -28,7 +28,7 @@ Login = Annotated[str, typer.Argument(metavar="LOGIN", help="The user, by login 
 
 @group.command("list")
 def list_(company: Company, as_json: Json = False, url: Url = None) -> None:
-    """List the members of a company and their roles there.
+    """List the members of a company and their roles.
 
     Example: jobauto company member list acme
     """
@@ -79,7 +79,7 @@ def remove(company: Company, login: Login, as_json: Json = False, url: Url = Non
         return {"company_id": company_id, "user_id": user_id, "deleted": True}
 
     _change_membership(
-        company, login, end, f"{login} is no member of {company} any more", as_json, url
+        company, login, end, f"{login} is no longer a member of {company}", as_json, url
     )
 
 

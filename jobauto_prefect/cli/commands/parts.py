@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 api = typer.Typer(help="The REST facade.", no_args_is_help=True)
 prefect = typer.Typer(help="The Prefect server.", no_args_is_help=True)
-services = typer.Typer(help="What runs beside the facade.", no_args_is_help=True)
+services = typer.Typer(help="The services beside the facade.", no_args_is_help=True)
 worker = typer.Typer(help="Workers: they run the jobs.", no_args_is_help=True)
 
 logger = logging.getLogger(__name__)
@@ -28,7 +28,7 @@ SWITCH_SECONDS = 0.0005
 each of those that compute, ten times as long with what Python does by itself."""
 
 GRACEFUL_SECONDS = 5
-"""How long the facade waits for requests that are being answered when it is stopped."""
+"""How long a stopping facade waits for open requests."""
 
 
 @api.command("start")
@@ -66,7 +66,7 @@ def start_api(
 def start_prefect() -> None:
     """Run a Prefect server with its UI; its files are in the folder prefect of the home.
 
-    People, programs and workers sign in to it as they do at the facade.
+    People, programs and workers sign in to it with the same logins and tokens as to the facade.
     """
     import uvicorn
 
@@ -80,7 +80,7 @@ def start_prefect() -> None:
     log_to_stderr(settings.log_format)
     close_home(settings)
     options = server_options(settings)
-    # Before Prefect is imported: it reads its settings then.
+    # Before Prefect is imported, because it then reads its settings.
     os.environ |= prefect_environment(settings, os.environ)
     _give_block_key()
     _warn_of_unread_names(prefect_names())
@@ -104,10 +104,10 @@ def _warn_of_unread_names(prefect_names: Collection[str] | None = None) -> None:
 
 
 def _give_block_key() -> None:
-    """Let Prefect encrypt its blocks with a key that is kept outside of its database.
+    """Make Prefect encrypt its blocks with a key that is not in its database.
 
-    One that the environment says already stays. The variable is set in this process only: what it
-    was started with could be read by others of its user.
+    A key in the environment stays. The variable is only set in this process, because its user's
+    other processes could read its initial environment.
     """
     import asyncio
 
@@ -121,12 +121,12 @@ def _give_block_key() -> None:
             os.environ[BLOCK_KEY] = prefect_key(ledger)
     taken = asyncio.run(reencrypt_blocks(os.environ[BLOCK_KEY]))
     if taken:
-        logger.info("%d blocks are encrypted with the service's key now", taken)
+        logger.info("%d blocks are now encrypted with the service's key", taken)
 
 
 @services.command("start")
 def start_services() -> None:
-    """Run the outbox towards Prefect, the reaper of lost jobs, the reconciler, and events."""
+    """Run the outbox, the reaper of lost jobs, the reconciler, events and the other services."""
     import asyncio
 
     from jobauto_prefect.cli.local_ledger import open_local_ledger
@@ -151,14 +151,14 @@ def start_worker(
         typer.Option("--name", metavar="NAME", help="Its name. Default: host and pool."),
     ] = None,
     limit: Annotated[
-        int | None, typer.Option("--limit", metavar="N", min=1, help="Jobs at once.")
+        int | None, typer.Option("--limit", metavar="N", min=1, help="Maximum of concurrent jobs.")
     ] = None,
     run_as: Annotated[
         list[str] | None,
         typer.Option(
             "--run-as",
             metavar="[ID=]USER",
-            help="User of its native jobs, of all or of one company; needs root. Repeatable.",
+            help="User of its native jobs, for all companies or one; needs root. Repeatable.",
         ),
     ] = None,
     token_file: Annotated[
@@ -168,8 +168,8 @@ def start_worker(
 ) -> None:
     """Run a worker until SIGINT or SIGTERM; its jobs may finish, a second signal shortens that.
 
-    Its token is in the file, or in JOBAUTO_WORKER_TOKEN.
-    Make one: jobauto token issue --worker --pool NAME
+    The token is read from the file or JOBAUTO_WORKER_TOKEN. To create one: jobauto token issue
+    --worker --pool NAME
     """
     import asyncio
 
@@ -195,9 +195,9 @@ def start_worker(
 
 
 def _neighbours(settings: "Settings") -> dict[str, str]:
-    """Return the addresses of the service of this home that the settings do not name.
+    """Return the addresses of this home's service that the settings do not set.
 
-    It may have been given its ports on its command line, now or the last time that it ran.
+    Its ports may come from its command line, now or at its last start.
     """
     from jobauto_prefect.cli.service.addresses import choose_ports, read_addresses, read_ports
     from jobauto_prefect.cli.service.program import load_service_settings
@@ -214,16 +214,16 @@ def _read_token(file: Path) -> str:
     try:
         return file.read_text().strip()
     except (OSError, UnicodeError) as error:
-        reason = getattr(error, "strerror", None) or "it is no text in UTF-8"
+        reason = getattr(error, "strerror", None) or "it is not UTF-8 text"
         message = f"{file} can't be read: {reason}"
         raise typer.BadParameter(message, param_hint="--token-file") from None
 
 
 def _leave_token_out_of_environment() -> None:
-    """Restart this program with the token in a pipe, where the environment holds it.
+    """Restart this program with the token in a pipe if it is in the environment.
 
-    What a process was started with stays readable for jobs of the same user, and for root's even
-    where the process closes its memory.
+    A process's initial environment stays readable for jobs of the same user, and for root's even if
+    the process hides its memory.
     """
     token = os.environ.pop(TOKEN_VARIABLE, None)
     if token is None:

@@ -1,4 +1,4 @@
-"""`jobauto prune`: delete now what is kept no longer."""
+"""`jobauto prune`: deletes expired data now."""
 
 from collections import Counter
 from typing import TYPE_CHECKING, Annotated, Any
@@ -11,9 +11,9 @@ from jobauto_prefect.cli.output.terminal import print_hint, print_json, print_li
 if TYPE_CHECKING:
     from jobauto_prefect.cli.connection.client import Client
 
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Only say what would go.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Only show what would be deleted.")]
 Counts = Counter[tuple[str, str | None]]
-"""How many records went, by kind and the slug of their company (None: of none, or of all)."""
+"""How many records were deleted, by kind and company slug (None: of none, or of all)."""
 
 COLUMNS = ("what", "company", "how many")
 NAMES = {
@@ -26,10 +26,10 @@ NAMES = {
 
 
 def prune(dry_run: DryRun = False, as_json: Json = False, url: Url = None) -> None:
-    """Delete now what is kept no longer.
+    """Delete expired data now.
 
-    How long jobs, their output, tasks and events are kept is said by the settings JOBAUTO_KEEP_…,
-    and by companies and run templates (key retention). The services do the same once an hour.
+    The settings JOBAUTO_KEEP_… and the key retention of companies and run templates say how long
+    jobs, their output, tasks and events are kept. The services do this once an hour.
 
     Example: jobauto prune --dry-run
     """
@@ -55,7 +55,7 @@ async def _prune_all(client: "Client") -> Counts:
         counts += _parse_counts(answer)
         if answer["complete"]:
             return counts
-        print_hint(f"{counts.total()} gone so far")
+        print_hint(f"{counts.total()} deleted so far")
 
 
 def _parse_counts(answer: dict[str, Any]) -> Counts:
@@ -64,9 +64,9 @@ def _parse_counts(answer: dict[str, Any]) -> Counts:
 
 def _print_counts(counts: Counts, *, dry_run: bool) -> None:
     if not counts:
-        print_line("nothing is to go")
+        print_line("nothing to delete")
         return
     rows = [(NAMES[kind], company or "", count) for (kind, company), count in counts.items()]
     print_table(COLUMNS, rows)
     if dry_run:
-        print_hint("this would go; let it go with jobauto prune")
+        print_hint("nothing was deleted; to delete this: jobauto prune")

@@ -1,4 +1,4 @@
-"""`jobauto reconcile`: settle now what somebody changed in Prefect."""
+"""`jobauto reconcile`: corrects changes made in Prefect at once."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -14,10 +14,10 @@ COLUMNS = ("record", "in Prefect", "taken over", "restored")
 
 
 def reconcile(as_json: Json = False, url: Url = None) -> None:
-    """Settle now what somebody changed in Prefect.
+    """Correct at once what somebody changed in Prefect.
 
-    Pauses, cron expressions and time zones of deployments become the records'; all else is
-    restored. The services do the same by themselves; this does it at once, and waits for it.
+    The records take over pauses, cron expressions and time zones of deployments; everything else is
+    restored. The services do this regularly; this command does it at once, and waits for it.
 
     Example: jobauto reconcile
     """
@@ -33,10 +33,10 @@ def _print_settled(answer: dict[str, Any]) -> None:
     if answer["settled"]:
         print_table(COLUMNS, [_settled_row(record) for record in answer["settled"]])
     else:
-        print_line("Prefect has what the records say")
+        print_line("Prefect matches the records")
     if answer["waiting_for_prefect"]:
         left = pluralize(answer["waiting_for_prefect"], "change")
-        print_hint(f"Prefect does not know {left} yet; it is told when it answers")
+        print_hint(f"Prefect does not have {left} yet; the rest follows when it answers")
 
 
 def _settled_row(record: dict[str, Any]) -> tuple[str, ...]:

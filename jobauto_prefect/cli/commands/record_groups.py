@@ -1,4 +1,4 @@
-"""`jobauto company|template|credential|credential-type|topic|calendar|rule|source`: groups."""
+"""`jobauto company|template|credential|credential-type|topic|calendar|rule|source`."""
 
 import sys
 from collections.abc import Mapping
@@ -52,7 +52,8 @@ def _add_show(group: typer.Typer, kind: Kind) -> None:
     def show_or_reveal(
         name: str,
         reveal: Annotated[
-            bool, typer.Option("--reveal", help="With the secret values in clear; is audited.")
+            bool,
+            typer.Option("--reveal", help="Include the secret values in clear text; is audited."),
         ] = False,
         yes: Yes = False,
         as_json: Json = False,
@@ -81,13 +82,15 @@ def _show_record(
 
 
 def confirm_reveal(name: str, as_json: bool) -> None:
-    """Ask whether secret values may be shown.
+    """Ask whether to show secret values.
 
     Raises:
-        BadParameter: there is nobody.
+        BadParameter: there is no terminal.
     """
     if as_json or not sys.stdin.isatty():
-        raise typer.BadParameter("there is nobody to ask: confirm with --yes", param_hint="--yes")
+        raise typer.BadParameter(
+            "there is no terminal to ask on: confirm with --yes", param_hint="--yes"
+        )
     typer.confirm(f"Show the secret values of {name} here? It is audited.", abort=True)
 
 
@@ -111,7 +114,9 @@ def _add_create(group: typer.Typer, kind: Kind) -> None:
 
     function = create_unnamed if kind.metavar == "ID" else create
     if function is create:
-        named = Annotated[str, typer.Argument(metavar=kind.metavar, help="What it is known by.")]
+        named = Annotated[
+            str, typer.Argument(metavar=kind.metavar, help="The name of the new record.")
+        ]
         create.__annotations__["name"] = named
     example = f"jobauto {kind.command} create {kind.example}"
     function.__doc__ = f"Create one {kind.noun}.\n\nExample: {example}"
@@ -139,7 +144,7 @@ def _add_set(group: typer.Typer, kind: Kind) -> None:
         kind.values, "--env KEY=VALUE --unset OTHER"
     )
     set_.__doc__ = (
-        f"Change one {kind.noun}: what is not said stays.\n\n"
+        f"Change one {kind.noun}: fields that are not given stay.\n\n"
         f"Example: jobauto {kind.command} set 1 {example}"
     )
     group.command("set")(set_)
@@ -196,9 +201,9 @@ def _add_test(group: typer.Typer) -> None:
 def _add_import(group: typer.Typer) -> None:
     @group.command("import")
     def import_(paths: Paths, as_json: Json = False, url: Url = None) -> None:
-        """Take credential types into the service: by their UUID, else their code.
+        """Import credential types: create or replace those with the same UUID or else code.
 
-        Files of older programs are understood. An error in any file stops before the first import.
+        Files of older programs are accepted. An error in any file stops it before the first import.
 
         Examples: jobauto credential-type import bank.json · jobauto credential-type import types/
         """
@@ -242,7 +247,7 @@ ALL: Mapping[str, typer.Typer] = {
         tables.SOURCES,
     )
 }
-"""By the names of the commands."""
+"""By command name."""
 
 ALL["company"].add_typer(members.group, name="member")
 _add_import(ALL["credential-type"])

@@ -1,4 +1,4 @@
-"""`jobauto rule suggest`: rules and mappings that could be written; nothing is."""
+"""`jobauto rule suggest`: suggests rules and mappings, without writing any."""
 
 import json
 import shlex
@@ -23,20 +23,20 @@ RULES = ("event", "when", "mapping")
 MEMBERS = (
     "runtemplate_source", "event_source", "evidence", "operation", "runtemplate", "env_mapping",
 )  # fmt: skip
-"""Of a rule in a file, in the order of telling."""
-FEW = 4  # selectors shown beside the one that is suggested
+"""Keys of a rule in a file, in the order shown."""
+FEW = 4  # selectors shown besides the suggested one
 
 First = Annotated[
     str,
-    typer.Argument(metavar="A", help="What ends: company/name of a run template, or application."),
+    typer.Argument(metavar="A", help="Source: company/name of a run template, or application."),
 ]
 Second = Annotated[
-    str | None, typer.Argument(metavar="B", help="What is started; without it rules that start A.")
+    str | None, typer.Argument(metavar="B", help="Target; without it, rules that start A.")
 ]
 
 
 def suggest(first: First, second: Second = None, as_json: Json = False, url: Url = None) -> None:
-    """Suggest how values get from A to B; without B, rules for the events that A consumes.
+    """Suggest how to pass values from A to B; without B, rules for the events that A consumes.
 
     A and B are run templates (company/name) or applications (number, UUID or name); alone, A is a
     run template. Nothing is written.
@@ -84,7 +84,7 @@ async def _find_app(client: "Client", word: str) -> int:
 def _print_mapping(suggestion: Record, first: str, second: str) -> None:
     print_table(KEYS, _key_rows(suggestion))
     if not suggestion["env_mapping"]:
-        print_hint("no value goes by a name that both have; choose among those that fit")
+        print_hint("no names are the same; choose among the values that fit")
     elif "/" in first and "/" in second:
         members = [f"runtemplate_source={first}", f"runtemplate={second}"]
         mapping = f"env_mapping={json.dumps(suggestion['env_mapping'], ensure_ascii=False)}"
@@ -102,7 +102,7 @@ def _key_rows(suggestion: Record) -> Iterator[Sequence[str]]:
 
 
 def _name_references(suggestion: Record, names: Names) -> Record:
-    """Give the rule of a suggestion the keys that files have: names in place of ids."""
+    """Give the rule of a suggestion the keys used in files: names instead of ids."""
     from jobauto_prefect.cli.records.lists import template_column
 
     rule = dict(suggestion["rule"])
@@ -118,7 +118,7 @@ def _name_references(suggestion: Record, names: Names) -> Record:
 def _print_rules(suggestions: Sequence[Record]) -> None:
     if not suggestions:
         print_hint(
-            "nothing to suggest: nobody tells what its application consumes, or its rule is there"
+            "nothing to suggest: nothing provides what its application consumes, or the rule exists"
         )
         return
     print_table(RULES, [_rule_row(suggestion) for suggestion in suggestions])

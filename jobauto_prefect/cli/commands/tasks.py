@@ -1,4 +1,4 @@
-"""`jobauto task`: the obligations of windows, and the attempts for each."""
+"""`jobauto task`: the tasks of windows, and the attempts at each."""
 
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -54,7 +54,7 @@ def _attempt_row(job: Record) -> tuple[Any, ...]:
 
 @group.command()
 def retry(task_id: TaskId, as_json: Json = False, url: Url = None) -> None:
-    """Try a failed or missed window once more, now; its outcome settles the task anew.
+    """Retry a failed or missed window now; the result becomes the task's.
 
     Example: jobauto task retry 7
     """
@@ -76,11 +76,11 @@ def retry(task_id: TaskId, as_json: Json = False, url: Url = None) -> None:
 @group.command()
 def excuse(
     task_id: TaskId,
-    why: Annotated[str, typer.Option("--why", help="Why it is all right; kept with the task.")],
+    why: Annotated[str, typer.Option("--why", help="The reason; stored with the task.")],
     as_json: Json = False,
     url: Url = None,
 ) -> None:
-    """Say why it is all right that a window failed or was missed; its state stays.
+    """Excuse a failed or missed window, with a reason; its state does not change.
 
     Example: jobauto task excuse 7 --why "the bank was closed"
     """

@@ -1,4 +1,4 @@
-"""`jobauto top`: what runs, what waits, and who works, as it changes."""
+"""`jobauto top`: running jobs, the queue and the workers, live."""
 
 import sys
 import time
@@ -23,21 +23,21 @@ if TYPE_CHECKING:
 
     from jobauto_prefect.cli.connection.client import Client
 
-SHOWN = 50  # running jobs, and waiting ones, that are asked for
+SHOWN = 50  # running and waiting jobs to fetch
 NAMES_SECONDS = 30.0
-"""How long names of companies and run templates are remembered."""
+"""How long names of companies and run templates are cached."""
 
 
 def top(
     interval: Annotated[
-        float, typer.Option("--interval", metavar="SECONDS", min=0.2, help="How often to look.")
+        float, typer.Option("--interval", metavar="SECONDS", min=0.2, help="Refresh interval.")
     ] = 2.0,
     as_json: Json = False,
     url: Url = None,
 ) -> None:
     """Show the running jobs, the queue and the workers, until Ctrl-C.
 
-    With --json, or without a terminal, one look.
+    With --json or without a terminal, it prints once.
 
     Example: jobauto top --interval 1
     """
@@ -61,7 +61,7 @@ def top(
 
 
 class Snapshotter:
-    """Reads the state of the whole service from the facade."""
+    """Reads the state of the service from the facade."""
 
     def __init__(self, client: "Client") -> None:
         self._client = client
@@ -69,7 +69,7 @@ class Snapshotter:
         self._asked_at = float("-inf")
 
     async def snapshot(self) -> dict[str, Any]:
-        """Read the state of now; `pools` is None where Prefect does not answer."""
+        """Read the current state; `pools` is None if Prefect does not answer."""
         import asyncio
 
         counted, status, running, queue, workers, pools = await asyncio.gather(
@@ -125,12 +125,12 @@ async def _watch(look: Snapshotter, interval: float) -> None:
                     _make_screen(snapshot, await look.names(), console().height), refresh=True
                 )
             except Unavailable as error:
-                live.update(f"{error}; asking again", refresh=True)
+                live.update(f"{error}; retrying", refresh=True)
             await asyncio.sleep(interval)
 
 
 def _make_screen(snapshot: Mapping[str, Any], names: Names, height: int | None) -> "Group":
-    """Lay out a snapshot; `height` is that of the terminal in lines, None: no limit."""
+    """Lay out a snapshot; `height` is the terminal's, in lines; None: no limit."""
     from rich.console import Group
     from rich.text import Text
 
@@ -156,7 +156,7 @@ def _make_screen(snapshot: Mapping[str, Any], names: Names, height: int | None) 
             [_queued_row(job, names) for job in snapshot["queue"][:room]],
         ),
         Text("\nWorkers", style="cyan"),
-        make_table(("work pool", "worker", "is", "last heard of"), workers),
+        make_table(("work pool", "worker", "is", "last seen"), workers),
     )
 
 
@@ -173,7 +173,7 @@ def _queued_row(job: Record, names: Names) -> tuple[Any, ...]:
 def _worker_rows(
     pools: Mapping[str, Any] | None, workers: Mapping[str, Any]
 ) -> list[tuple[Any, ...]]:
-    """Make the rows of workers from those Prefect lists and those the ledger lists."""
+    """Make the rows of workers from those known to Prefect and to the ledger."""
     if pools is None:
         return [("Prefect does not answer", "", "", "")]
     rows: list[tuple[Any, ...]] = []

@@ -1,4 +1,4 @@
-"""`jobauto topic attach|detach`: which records bear a topic."""
+"""`jobauto topic attach|detach`: sets which records have a topic."""
 
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Annotated, Any
@@ -23,7 +23,7 @@ Topic = Annotated[
 
 
 def _option(option: str, metavar: str, noun: str, kind: str) -> Any:
-    help_ = f"{noun}; may be given repeatedly."
+    help_ = f"{noun}; may be repeated."
     return typer.Option(option, metavar=metavar, help=help_, autocompletion=complete_names(kind))
 
 
@@ -35,7 +35,7 @@ Apps = Annotated[
     list[str] | None, _option("--app", "APP", "An application by id, UUID or name", "app")
 ]
 Change = Callable[[list[str], str], list[str]]
-"""The names of a record's topics, and one of them: the names it is to have."""
+"""The names of a record's topics, and of one of them: the names it will have."""
 
 
 def attach(
@@ -65,7 +65,7 @@ def detach(
     as_json: Json = False,
     url: Url = None,
 ) -> None:
-    """Take a topic off companies, run templates and applications.
+    """Remove a topic from companies, run templates and applications.
 
     Example: jobauto topic detach money --company acme
     """
@@ -79,15 +79,15 @@ def detach(
 def _chosen_records(
     companies: Iterable[str] | None, templates: Iterable[str] | None, apps: Iterable[str] | None
 ) -> list[tuple[str, str]]:
-    """List the kinds and names of the records a command line names.
+    """Return the kinds and names of the given records.
 
     Raises:
-        BadParameter: there is none.
+        BadParameter: no record is given.
     """
     words_of = {"company": companies, "runtemplate": templates, "app": apps}
     named = [(kind, word) for kind, words in words_of.items() for word in words or ()]
     if not named:
-        raise typer.BadParameter("say what bears it", param_hint="--company, --template, --app")
+        raise typer.BadParameter("name the records", param_hint="--company, --template, --app")
     return named
 
 

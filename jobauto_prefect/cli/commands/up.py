@@ -29,14 +29,15 @@ def up(
         typer.Option(min=1, max=65535, help="Port of Prefect. Default: the last one, else 4200."),
     ] = None,
     with_examples: Annotated[
-        bool, typer.Option("--examples", help="Apply the examples, and find their programs.")
+        bool,
+        typer.Option("--examples", help="Apply the examples, with their programs on the PATH."),
     ] = False,
     as_json: Json = False,
 ) -> None:
     """Run everything on this machine: Prefect, the facade, the services and a worker.
 
     It runs until Ctrl-C or SIGTERM; jobs may then finish, and a second signal shortens that. The
-    first time it makes the key, the tables and the user admin, and prints its password once.
+    first start creates the key, the tables and the user admin, and prints its password once.
     """
     from jobauto_prefect.cli.checks.setting_names import unread_names
     from jobauto_prefect.cli.service.addresses import choose_ports, hold_home, save_ports
@@ -60,7 +61,7 @@ def up(
         save_ports(settings)
         prepared = prepare_home(settings)
         prepared.ledger.close()
-        if prepared.password is not None:  # said first: it must not be lost with what may fail
+        if prepared.password is not None:  # printed first, to be seen even if the rest fails
             _print_password(prepared.password, as_json)
         plan = ServicePlan(
             plan_stages(settings, prepared),
@@ -73,14 +74,14 @@ def up(
             },
             _ready_lines(settings),
             f"Stopping; running jobs have {settings.grace_seconds:.0f} s to finish."
-            " Again shortens it.",
+            " A second signal shortens that.",
             _plan_examples(settings) if with_examples else None,
         )
         replace_process(plan, lock)
 
 
 def _plan_examples(settings: "Settings") -> "PartPlan":
-    """Put the programs of the examples on the PATH of all parts; plan the command applying them."""
+    """Put the examples' programs on the PATH of all parts; return the command that applies them."""
     from jobauto_prefect.cli.commands.demo import examples
     from jobauto_prefect.cli.service.process import PartPlan
     from jobauto_prefect.cli.service.program import WITHHELD, part_variables, program_command
@@ -106,7 +107,7 @@ def _await_last_worker(settings: "Settings") -> None:
     print_hint("the previous worker is still ending its jobs; waiting for it …")
     while WorkerWorkspace.is_held(settings.work_directory, name) or not _ports_are_free(settings):
         if time.monotonic() > deadline:
-            return  # what is taken is said by who finds it so
+            return  # whoever needs a taken port reports it
         time.sleep(0.2)
 
 
@@ -122,12 +123,12 @@ def _ports_are_free(settings: "Settings") -> bool:
 
 
 def _print_password(password: str, as_json: bool) -> None:
-    """Print the password of the user admin, which has just been created."""
+    """Print the password of the new user admin."""
     if as_json:
         sys.stdout.write(json.dumps({"event": "admin", "login": "admin", "password": password}))
         sys.stdout.write("\n")
     else:
-        print_line(f"Sign in as admin with the password {password} (it is shown only now)")
+        print_line(f"Sign in as admin with the password {password} (it is shown only once)")
 
 
 def _ready_lines(settings: "Settings") -> list[str]:
@@ -141,7 +142,7 @@ def _ready_lines(settings: "Settings") -> list[str]:
         f"  Home         {settings.home}  (logs in {settings.home / 'logs'})",
         f"  Jobs         {_jobs_text(settings)}",
         "",
-        "All ask for a login and its password; Prefect's UI for LOGIN:PASSWORD.",
+        "All ask for login and password; Prefect's UI asks for LOGIN:PASSWORD.",
         "Ready. Ctrl-C ends it.",
     ]
 

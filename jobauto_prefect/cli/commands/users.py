@@ -40,7 +40,7 @@ UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"
 def create(
     login: Login,
     role: Annotated[
-        list[str] | None, typer.Option("--role", help="What they may; may be given repeatedly.")
+        list[str] | None, typer.Option("--role", help="A role; may be repeated.")
     ] = None,
     password_stdin: PasswordStdin = False,
     as_json: Json = False,
@@ -55,7 +55,7 @@ def create(
     async def work(client: "Client") -> Any:
         users_ = await client.list("users")
         if any(user["login"] == login for user in users_.values()):
-            raise Conflict(f"there is a user {login} already")
+            raise Conflict(f"user {login} already exists")
         return await client.post(
             "user", {"login": login, "roles": role or [], "password": password}
         )
@@ -110,13 +110,13 @@ def passwd(
     as_json: Json = False,
     url: Url = None,
 ) -> None:
-    """Give a user a new password. It ends their sessions and the tokens of sign-ins.
+    """Set a user's password. This ends their sessions and the tokens of sign-ins.
 
     Example: printf %s "$PASSWORD" | jobauto user passwd anna --password-stdin
     """
     if own and url is None:
         raise typer.BadParameter(
-            "goes with --url; on this machine none is needed", param_hint="--own"
+            "is for --url; on this machine it is not needed", param_hint="--own"
         )
     present, password = _read_passwords(password_stdin, own)
     signed = (login, present) if own else None
@@ -125,11 +125,11 @@ def passwd(
 
 @users.command()
 def disable(login: Login, as_json: Json = False, url: Url = None) -> None:
-    """Keep a user out, from the next request on.
+    """Disable a user, from the next request on.
 
     Example: jobauto user disable anna
     """
-    _change_user(login, {"enabled": False}, "may not sign in any more", as_json, url)
+    _change_user(login, {"enabled": False}, "can no longer sign in", as_json, url)
 
 
 @users.command()
@@ -139,7 +139,7 @@ def roles(
     as_json: Json = False,
     url: Url = None,
 ) -> None:
-    """Give a user these roles instead of the ones there are; without any, take all away.
+    """Replace a user's roles by these; without any, remove all.
 
     Example: jobauto user roles anna editor
     """
@@ -167,14 +167,14 @@ def _change_user(
 
 
 def _read_passwords(from_stdin: bool, own: bool = False) -> tuple[str, str]:
-    """Return the present password, "" where it is not one's `own`, and the new one."""
+    """Return the present password ("" unless it is one's `own`) and the new one."""
     if from_stdin:
         text = sys.stdin.read().removesuffix("\n")
         present, _, new = text.partition("\n") if own else ("", "", text)
         return present, new
     if not sys.stdin.isatty():
         raise typer.BadParameter(
-            "there is nobody to ask for a password", param_hint="--password-stdin"
+            "there is no terminal to ask for a password on", param_hint="--password-stdin"
         )
     present = typer.prompt("Present password", hide_input=True) if own else ""
     return present, typer.prompt("Password", hide_input=True, confirmation_prompt=True)
@@ -183,7 +183,7 @@ def _read_passwords(from_stdin: bool, own: bool = False) -> tuple[str, str]:
 @tokens.command()
 def issue(
     user: Annotated[
-        str | None, typer.Option("--user", metavar="LOGIN", help="Whose it is.")
+        str | None, typer.Option("--user", metavar="LOGIN", help="The user it is for.")
     ] = None,
     worker: Annotated[bool, typer.Option("--worker", help="A token for workers.")] = False,
     pool: Annotated[
@@ -196,14 +196,16 @@ def issue(
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Issue a token for a user, or for the workers of work pools. It is shown only now.
+    """Issue a token for a user, or for the workers of work pools. It is shown only once.
 
     Examples: jobauto token issue --user anna --ttl 30d · jobauto token issue --worker --pool main
     """
     if worker == (user is not None):
         raise typer.BadParameter("give one of --user LOGIN and --worker", param_hint="--user")
     if worker != bool(pool):
-        raise typer.BadParameter("goes with --worker, which needs it", param_hint="--pool")
+        raise typer.BadParameter(
+            "is required with --worker, and only used there", param_hint="--pool"
+        )
     token, expires_at = _issue_token(user, pool or [], _parse_lifetime(ttl))
     if as_json:
         print_json({"token": token, "expires_at": expires_at})
@@ -216,7 +218,7 @@ def _parse_lifetime(ttl: str | None) -> timedelta | None:
         return None
     match = TTL.fullmatch(ttl)
     if match is None:
-        message = f"{ttl!r} is no length of time; write 90m, 12h or 30d"
+        message = f"{ttl!r} is not a duration; write 90m, 12h or 30d"
         raise typer.BadParameter(message, param_hint="--ttl")
     return timedelta(**{UNITS[match[2]]: int(match[1])})
 
@@ -242,7 +244,7 @@ def _issue_token(
 
 @tokens.command("list")
 def list_tokens(as_json: Json = False) -> None:
-    """List tokens: whose they are and how long they are valid. Their texts are not known."""
+    """List tokens: whose they are and how long they are valid. Their text is not stored."""
     from jobauto_prefect.cli.local_ledger import open_local_ledger
     from jobauto_prefect.ledger.queries.users import all_tokens
 
@@ -276,7 +278,7 @@ def _token_fields(token: Any, now: Any) -> dict[str, Any]:
 
 @tokens.command()
 def revoke(number: Annotated[int, number_argument("token")], as_json: Json = False) -> None:
-    """Make a token worthless, from the next request on.
+    """Revoke a token, from the next request on.
 
     Example: jobauto token revoke 3
     """

@@ -1,4 +1,4 @@
-"""`jobauto worker list|lost`: who works, and who is gone for good."""
+"""`jobauto worker list|lost`: the workers, and declaring one lost."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Any
@@ -27,7 +27,7 @@ COLUMNS = (
 
 
 def list_workers(as_json: Json = False, url: Url = None) -> None:
-    """List the workers: where they are, their last sign of life, and what hinders them.
+    """List the workers: where they are, their last sign of life, and their problems.
 
     Example: jobauto worker list
     """
@@ -69,10 +69,10 @@ def mark_worker_lost(
     as_json: Json = False,
     url: Url = None,
 ) -> None:
-    """Say that a worker is gone for good, with its machine: its jobs are lost, and tried again.
+    """Declare a worker lost, with its machine: its jobs are lost and retried.
 
-    Only for a machine that will not come back: should it still run a job, its repetition runs
-    beside it. A worker that gave a sign of life within the last lease is refused.
+    Only for a machine that will not come back: if it still runs a job, the retry runs at the same
+    time. Refused for a worker that gave a sign of life within the last lease.
 
     Example: jobauto worker lost "mill pool"
     """

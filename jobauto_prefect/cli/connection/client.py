@@ -1,5 +1,5 @@
-"""The REST contract as commands use it: of the service of this home, of one over the network, or
-of a facade in this process.
+"""The REST contract for commands: of this home's service, of one over the network, or of a facade
+in this process.
 """
 
 import asyncio
@@ -25,21 +25,21 @@ from jobauto_prefect.variables import home
 
 BASE = "/api/v1"
 LARGEST_PAGE = 1000
-"""Records the facade gives at once."""
+"""Records per request of the facade."""
 
 PATIENCE_SECONDS = 5.0
-"""How long the outbox may stand still before a command no longer waits for it."""
+"""How long the outbox may stall before a command stops waiting for it."""
 
 AWAY_SECONDS = 1.0
-"""The same where Prefect does not answer."""
+"""The same if Prefect does not answer."""
 
 POLL_SECONDS = 0.1
 LONGEST_POLL_SECONDS = 1.0
 POLL_SECONDS_PER_CHANGE = 0.01
-"""Who asks often holds up what they wait for: about as long is waited as some of it takes."""
+"""Frequent polling slows down what is waited for, so pause about as long as some items take."""
 
 APPLY_SECONDS = 1800.0
-"""How long thousands of records may take."""
+"""Timeout for thousands of records."""
 
 Result = TypeVar("Result")
 
@@ -47,7 +47,7 @@ ERRORS: Mapping[int, type[JobautoError]] = {
     **REFUSALS,
     **{STATUS[error]: error for error in (RecordExists, Unavailable)},
 }
-"""What an answer with one of these statuses is raised as."""
+"""The error for an answer with one of these statuses."""
 
 
 class Client:
@@ -61,13 +61,13 @@ class Client:
         return await self._ask("GET", path, query=query)
 
     async def get_raw(self, path: str) -> bytes:
-        """Fetch what is at a path below the base, byte for byte."""
+        """Fetch what is at a path below the base, as bytes."""
         return (await self._answer("GET", path)).content
 
     async def list(self, collection: str, limit: int | None = None) -> dict[int, dict[str, Any]]:
         """Fetch records of a collection by id, the newest first.
 
-        `limit` None: as many as the facade gives.
+        `limit` None: the facade's default.
         """
         records = await self.get(f"/{collection}.json", **({"limit": limit} if limit else {}))
         return {int(key): records[key] for key in sorted(records, key=int, reverse=True)}
@@ -90,7 +90,7 @@ class Client:
         return dict(sorted(records.items(), reverse=True))
 
     async def page(self, path: str, **query: Any) -> tuple[dict[str, Any], str | None]:
-        """Fetch one page of a list, and the cursor of the next; None: it is the last one."""
+        """Fetch one page of a list, and the cursor of the next, None on the last page."""
         answer = await self._answer("GET", path, query=query)
         return answer.json(), answer.cursor
 
@@ -102,7 +102,7 @@ class Client:
         """Create a record.
 
         Raises:
-            RecordExists: there is one of its name; it stays as it is.
+            RecordExists: one with this name exists; it is unchanged.
         """
         content = _encode_json(fields)
         return await self._ask("POST", f"/{item}/", content=content, creates=True)
@@ -110,12 +110,12 @@ class Client:
     async def post_to(
         self, path: str, fields: Mapping[str, Any] | None = None, **query: Any
     ) -> Any:
-        """Post JSON, or nothing, to a path below the base and return the answer."""
+        """Post JSON, or nothing, to a path below the base; return the answer."""
         content = _encode_json(fields) if fields else None
         return await self._ask("POST", path, content=content, query=query)
 
     async def put(self, path: str, fields: Mapping[str, Any]) -> Any:
-        """Put JSON to a path below the base and return the answer."""
+        """Put JSON to a path below the base; return the answer."""
         return await self._ask("PUT", path, content=_encode_json(fields))
 
     async def delete(self, path: str) -> None:
@@ -123,7 +123,7 @@ class Client:
         await self._ask("DELETE", path)
 
     async def post_definition(self, content: bytes, **query: Any) -> Any:
-        """Create or update an application from a definition, which is kept as it is."""
+        """Create or update an application from a definition, which is stored unchanged."""
         asked = {**query, "definition": "true"}
         return await self._ask("POST", "/app/", content=content, query=asked)
 
@@ -131,8 +131,8 @@ class Client:
         """Fetch the plan of files to apply; with its digest among the keys, carry it out.
 
         Raises:
-            InvalidInput: with every error.
-            StalePlan: the plan is another one than that of the digest.
+            InvalidInput: all errors.
+            StalePlan: the plan no longer has this digest.
         """
         asked = Request("POST", f"{BASE}/apply.json", {}, _encode_json(wanted), APPLY_SECONDS)
         answer = await self._connection.ask(asked)
@@ -165,10 +165,10 @@ class Client:
         progress: Callable[[int], None] = lambda _left: None,
         patience_seconds: float | None = None,
     ) -> int:
-        """Wait until Prefect knows all changes; return how many it does not know yet.
+        """Wait until Prefect has all changes; return how many it lacks.
 
-        That is not 0 where nothing moved for `patience_seconds` (None: `PATIENCE_SECONDS`, but
-        `AWAY_SECONDS` where Prefect does not answer): what is left is carried out when it is back.
+        It gives up if there was no progress for `patience_seconds` (None: `PATIENCE_SECONDS`, or
+        `AWAY_SECONDS` if Prefect does not answer); the rest is done when Prefect is back.
         """
         fewest, since = None, time.monotonic()
         while True:
@@ -212,11 +212,11 @@ def call_facade(
     takes_long: bool = False,
     signed: tuple[str, str] | None = None,
 ) -> Result:
-    """Do some work with a client; without `url` of the service of this home, or of its own ledger.
+    """Do some work with a client; without `url`, of this home's service or its own ledger.
 
-    `writes`: the work changes something that Prefect is to know. `takes_long`: the database may
-    take as long as for a migration, where the ledger is this machine's own. `signed` are login and
-    password for `url`, instead of a token.
+    `writes`: the work makes changes that go to Prefect. `takes_long`: on this machine's own ledger
+    the database may take as long as for a migration. `signed` are login and password for `url`,
+    instead of a token.
     """
 
     async def session() -> Result:
@@ -236,8 +236,8 @@ async def open_client(
 ) -> AsyncIterator[Client]:
     """Open a client of the facade at an address, in this home, or in this process.
 
-    The one that runs in this home comes before one in this process. See `call_facade`. Only what is
-    needed is loaded: a command that asks a running service is there at once.
+    A facade running in this home is preferred to one in this process. See `call_facade`. Only loads
+    what it needs, so that a command to a running service is fast.
     """
     if url is None and is_answering(home()):
         yield Client(SocketConnection(home()))

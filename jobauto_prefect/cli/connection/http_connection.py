@@ -1,4 +1,4 @@
-"""Connections to a facade over the network, or to one in this very process."""
+"""Connections to a facade over the network, or to one in this process."""
 
 import asyncio
 import contextlib
@@ -26,7 +26,7 @@ class HttpConnection:
         self._http = http
 
     async def ask(self, question: Request) -> Response:
-        """Ask the facade, as `Connection` says."""
+        """Send a request, see `Connection`."""
         try:
             answer = await self._http.request(
                 question.method,
@@ -48,19 +48,19 @@ class HttpConnection:
 async def connect_remote(
     url: str, base: str, signed: tuple[str, str] | None = None
 ) -> AsyncIterator[HttpConnection]:
-    """Connect to a facade somewhere else; its address may end with the base of the contract.
+    """Connect to a remote facade; its address may end with the base of the contract.
 
-    `signed` are a login and its password; None: the token of the environment.
+    `signed` are a login and its password; None: use the token in the environment.
 
     Raises:
-        BadParameter: the address is none.
-        Unauthorized: there is no token, or it would be sent in clear to another machine.
+        BadParameter: the address is invalid.
+        Unauthorized: no token is set, or it would be sent unencrypted to another machine.
     """
     parts = _parse_address(url)
     headers = {} if signed else {"Authorization": f"Bearer {_read_token()}"}
     if parts.scheme != "https" and not _is_this_machine(parts.hostname or ""):
         secret = "password" if signed else "token"
-        raise Unauthorized(f"{url} is not https: the {secret} would travel in clear; use https")
+        raise Unauthorized(f"{url} is not https: the {secret} would be sent unencrypted; use https")
     async with httpx.AsyncClient(
         base_url=url.rstrip("/").removesuffix(base),
         headers=headers,
@@ -75,11 +75,11 @@ def _read_token() -> str:
     token = os.environ.get("JOBAUTO_TOKEN", "").strip()  # files end with a newline
     if not token:
         raise Unauthorized(
-            "JOBAUTO_TOKEN is not set; make a token where the service runs: "
+            "JOBAUTO_TOKEN is not set; create a token where the service runs: "
             "jobauto token issue --user LOGIN"
         )
     if not (token.isascii() and token.isprintable()) or " " in token:
-        raise Unauthorized("JOBAUTO_TOKEN has characters that no token has; look what it holds")
+        raise Unauthorized("JOBAUTO_TOKEN has characters that no token has; check its value")
     return token
 
 
@@ -87,9 +87,9 @@ def _parse_address(url: str) -> SplitResult:
     """Parse the address of a facade.
 
     Raises:
-        BadParameter: it is none, or holds more than a facade's address; the message says what.
+        BadParameter: it is invalid, or contains more than an address; the message says what.
     """
-    wrong = "is no address; write one such as https://jobs.example.org"
+    wrong = "is not an address; write one such as https://jobs.example.org"
     try:
         parts = urlsplit(url)
         if parts.username is not None or parts.password is not None:
@@ -114,7 +114,7 @@ def _is_this_machine(host: str) -> bool:
 
 @contextlib.contextmanager
 def _no_garbage_collection() -> Iterator[None]:
-    """Load something for the rest of the process without looking through it for garbage."""
+    """Load something for the lifetime of the process, without garbage collections meanwhile."""
     gc.disable()
     try:
         yield
@@ -129,11 +129,11 @@ async def connect_in_process(
 ) -> AsyncIterator[HttpConnection]:
     """Connect to a facade in this process, over this machine's ledger, as the local operator.
 
-    Only one that `writes` carries changes to Prefect: what it takes up it has to bring to an end.
+    Only if it `writes` does it deliver changes to Prefect, because it must finish what it claims.
     For `takes_long` see `call_facade`.
 
     Raises:
-        NotReady: the installation lacks its key or its tables; the message says what helps.
+        NotReady: the installation lacks its key or its tables; the message says what to do.
     """
     with _no_garbage_collection():
         from jobauto_prefect.facade.app import create_app
@@ -143,9 +143,9 @@ async def connect_in_process(
     from jobauto_prefect.ledger.opening import open_ledger
     from jobauto_prefect.settings import load_settings, local_operator
 
-    # What the facade would log, the command says itself.
+    # The command itself reports what the facade would log.
     logging.getLogger("jobauto_prefect").addHandler(logging.NullHandler())
-    # What a service that runs here was told on its command line counts for its neighbours too.
+    # Options of the running service's command line apply to its neighbours, too.
     settings = load_settings(**read_addresses(load_settings().home))
     limits = long_limits(settings) if takes_long else None
     ledger = await asyncio.to_thread(open_ledger, settings, limits=limits)

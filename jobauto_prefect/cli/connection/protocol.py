@@ -1,4 +1,4 @@
-"""Requests to a facade, its responses, and what every connection does."""
+"""Requests to a facade, its responses, and the interface of connections."""
 
 import json
 import re
@@ -12,10 +12,9 @@ _NEXT = re.compile(r'<([^>]*)>\s*;[^,]*rel="?next"?')
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """One request. `path` is that of the address, `query` what comes after it.
+    """One request. `path` and `query` are those of the address.
 
-    `seconds` is how long the answer may take; None: as long as usual. `creates`: nothing is written
-    where the record is there already.
+    `seconds` is the timeout; None: the default. `creates`: don't change an existing record.
     """
 
     method: str
@@ -27,13 +26,13 @@ class Request:
 
     @property
     def headers(self) -> Mapping[str, str]:
-        """Those beside what every request has."""
+        """Headers in addition to those of every request."""
         return {"If-None-Match": "*"} if self.creates else {}
 
 
 @dataclass(frozen=True, slots=True)
 class Response:
-    """The response to a request; the names of its headers are in small letters."""
+    """The response to a request; header names are in lower case."""
 
     status: int
     headers: Mapping[str, str]
@@ -41,7 +40,7 @@ class Response:
 
     @property
     def is_success(self) -> bool:
-        """Whether the request was carried out."""
+        """Whether the request succeeded."""
         return 200 <= self.status < 300
 
     def json(self) -> Any:
@@ -50,7 +49,7 @@ class Response:
 
     @property
     def cursor(self) -> str | None:
-        """Where the next page of a list begins; None on the last page."""
+        """The cursor of the next page of a list; None on the last page."""
         following = _NEXT.search(self.headers.get("link", ""))
         query = urlsplit(following[1]).query if following else ""
         return parse_qs(query).get("cursor", [None])[0]
@@ -63,5 +62,5 @@ class Connection(Protocol):
         """Send a request and return the response.
 
         Raises:
-            FacadeUnavailable: it does not.
+            FacadeUnavailable: it does not answer.
         """

@@ -1,7 +1,7 @@
-"""The connection to the facade that runs in this home: its socket, and nothing heavy to load.
+"""The connection to the facade running in this home, by its socket, without heavy imports.
 
-Each request has a connection of its own: within one machine that costs nothing, and none can have
-been closed by the facade meanwhile.
+Each request opens a connection: on one machine that costs nothing, and the facade can't have closed
+it meanwhile.
 """
 
 import asyncio
@@ -20,7 +20,7 @@ from jobauto_prefect.errors import FacadeUnavailable
 from jobauto_prefect.local_socket import connect
 
 ANSWER_SECONDS = 300.0
-"""More than a facade takes: its database has its own limits."""
+"""Longer than a facade takes: its database has limits of its own."""
 
 CHUNK = 65536
 PATH_SAFE = "/%:@!$&'()*+,;=~"
@@ -33,7 +33,7 @@ class SocketConnection:
         self._home = home
 
     async def ask(self, question: Request) -> Response:
-        """Ask the facade, as `Connection` says."""
+        """Send a request, see `Connection`."""
         seconds = max(ANSWER_SECONDS, question.seconds or 0)
         connection = connect(self._home)
         if connection is None:
@@ -48,7 +48,7 @@ class SocketConnection:
 
     def _gone(self, what: str) -> FacadeUnavailable:
         return FacadeUnavailable(
-            f"the service that runs with {self._home} {what}; look what became of it, and try again"
+            f"the service that runs with {self._home} {what}; check the service, and try again"
         )
 
 
@@ -56,7 +56,7 @@ async def _exchange(connection: socket.socket, question: Request) -> Response:
     with connection:
         connection.setblocking(False)
         http = h11.Connection(h11.CLIENT)
-        with contextlib.suppress(ConnectionError):  # a body too large is refused before it is read
+        with contextlib.suppress(ConnectionError):  # if a large body is refused unread
             content = question.content or b""
             query = urlencode({name: _text(value) for name, value in question.query.items()})
             headers = {
@@ -79,7 +79,7 @@ async def _exchange(connection: socket.socket, question: Request) -> Response:
 
 
 def _text(value: Any) -> str:
-    """Format a field of a query as httpx does."""
+    """Format a query field as httpx does."""
     if isinstance(value, bool):
         return str(value).lower()
     return "" if value is None else str(value)

@@ -1,4 +1,4 @@
-"""Importing definitions and credential types from files."""
+"""Imports definitions and credential types from files."""
 
 import json
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -37,13 +37,13 @@ class Imported:
 def read_valid_documents(
     paths: Sequence[Path], kind: str, accepted: Collection[str | None]
 ) -> tuple[list[Document], list[Fault]]:
-    """Read the records of one kind in the files, all of them valid, and the warnings about them.
+    """Read the records of one kind from the files, all valid, and the warnings about them.
 
-    `accepted` are the kinds that files found in folders may name, None for those that name none;
-    the others are left out.
+    `accepted` are the kinds that files in folders may have, None for files without a kind; other
+    files are skipped.
 
     Raises:
-        InvalidInput: with the errors of all files.
+        InvalidInput: the errors of all files.
     """
     documents: list[Document] = []
     faults: list[Fault] = []
@@ -64,7 +64,7 @@ def read_valid_documents(
 async def import_definitions(
     client: Client, documents: Sequence[Document], force: bool, done: Callable[[Imported], None]
 ) -> None:
-    """Import definitions, calling `done` with each result; a refused one stops no other."""
+    """Import definitions, calling `done` with each result; continue after a refused one."""
     times = {app["id"]: app["updated_at"] for app in (await client.list("apps")).values()}
     companies = await _find_companies(client, documents)
     for document in documents:
@@ -91,7 +91,7 @@ async def _find_companies(client: Client, documents: Sequence[Document]) -> dict
     """Look up the ids of the companies that own definitions, by slug.
 
     Raises:
-        InvalidInput: one is not there.
+        InvalidInput: one does not exist.
     """
     owned = [document for document in documents if APPS.owner(document.content) is not None]
     companies = (await client.list("companies")).values() if owned else ()
@@ -118,7 +118,7 @@ def print_imported(definition: Imported) -> None:
 
 
 def hint_warnings(imported: Sequence[Imported]) -> None:
-    """Print what the service warns of in the imported definitions."""
+    """Print the service's warnings about the imported definitions."""
     taken = [definition.record for definition in imported if definition.action != "refused"]
     print_grouped_hints(
         ("application", str(localized(record["name"])), message)
@@ -130,7 +130,7 @@ def hint_warnings(imported: Sequence[Imported]) -> None:
 async def import_credential_types(
     client: Client, documents: Sequence[Document], done: Callable[[Imported], None]
 ) -> None:
-    """Import credential types by their UUID, else their code, calling `done` with each result."""
+    """Import credential types by UUID, or else code, calling `done` with each result."""
     times = {
         record["id"]: record["updated_at"]
         for record in (await client.list("credential_types")).values()

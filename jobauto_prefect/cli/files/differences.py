@@ -10,14 +10,14 @@ from jobauto_prefect.cli.output.terminal import print_line
 from jobauto_prefect.definitions.findings import child
 from jobauto_prefect.wording import escape_controls
 
-ONE_LINE = 70  # characters of both values; longer ones have a line each
+ONE_LINE = 70  # characters of both values; longer ones get a line each
 SIGNS = {"add": "+", "remove": "-", "change": "~", "order": "~"}
 STYLES = {"add": "green", "remove": "red", "change": "yellow", "order": "yellow"}
 
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """One difference. `order`: the same keys in another order."""
+    """One difference. `order`: the same keys in a different order."""
 
     pointer: str
     change: str
@@ -57,7 +57,7 @@ def print_differences(before: str, after: str, changes: Sequence[Difference]) ->
 
 
 def find_differences(before: Any, after: Any, pointer: str = "") -> Iterator[Difference]:
-    """Yield the differences in the order of the first document, then what is only in the second."""
+    """Yield the differences in the order of the first document, then what only the second has."""
     if isinstance(before, Mapping) and isinstance(after, Mapping):
         yield from _compare_objects(before, after, pointer)
     elif isinstance(before, list) and isinstance(after, list):
@@ -80,12 +80,12 @@ def _compare_objects(
             yield Difference(child(pointer, key), "add", after=after[key])
     were = [key for key in before if key in after]
     are = [key for key in after if key in before]
-    if were != are and pointer:  # at the top the order means nothing; below, forms follow it
+    if were != are and pointer:  # at the top level order means nothing; below, forms follow it
         yield Difference(pointer, "order", were, are)
 
 
 def _compare_arrays(before: list[Any], after: list[Any], pointer: str) -> Iterator[Difference]:
-    """Compare arrays; pointers are the first's, what is new has its place in the second."""
+    """Compare arrays; pointers are into the first, those of new items into the second."""
     matcher = SequenceMatcher(None, [*map(_text, before)], [*map(_text, after)], autojunk=False)
     for kind, begin, end, new_begin, new_end in matcher.get_opcodes():
         if kind == "equal":
@@ -101,7 +101,7 @@ def _compare_arrays(before: list[Any], after: list[Any], pointer: str) -> Iterat
 
 
 def _text(value: Any) -> str:
-    """Serialize a value, telling apart what Python takes for equal: 1, 1.0 and true."""
+    """Serialize a value, distinguishing what is equal in Python: 1, 1.0 and true."""
     return json.dumps(value, default=str)
 
 

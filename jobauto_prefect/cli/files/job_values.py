@@ -1,4 +1,4 @@
-"""Values for one job, as they are given on the command line and in a file."""
+"""Values for one job, from the command line and from a file."""
 
 from collections.abc import Iterable
 from pathlib import Path
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def read_job_values(assignments: Iterable[str] | None, file: Path | None) -> dict[str, str]:
-    """Return the values of the file, and over them those of the command line.
+    """Return the values of the file, overridden by those of the command line.
 
     Raises:
         BadParameter: one is not KEY=VALUE.
@@ -27,10 +27,9 @@ def _parse_assignment(text: str) -> tuple[str, str]:
 
 
 def _read_file(file: Path) -> dict[str, str]:
-    """Read values written as such files are everywhere: comments, quotes, `export`.
+    """Read a file of variables in the usual format: comments, quotes, `export`.
 
-    Nothing is put in for `${NAME}`. What is wrong is named by its line alone: values may be
-    secrets.
+    `${NAME}` is not substituted. Errors only name the line, because values may be secrets.
     """
     from dotenv.parser import parse_stream
 

@@ -1,4 +1,4 @@
-"""Reading files of records."""
+"""Reads files of records."""
 
 import errno
 import sys
@@ -11,11 +11,11 @@ from jobauto_prefect.facade.apply.documents import STANDARD_INPUT, Document, rea
 SUFFIXES = (".json", ".yaml", ".yml")
 
 MOST_BYTES = 256 * 1024 * 1024
-"""Of all files together; a device never ends, and the service takes less in one request."""
+"""Limit for all files together: a device never ends, and the service accepts less per request."""
 
 
 def find_files(paths: Iterable[Path]) -> Iterator[Path]:
-    """Yield the files themselves, and of folders all JSON and YAML files in them, in order."""
+    """Yield the files, and for folders all JSON and YAML files in them, in order."""
     for path in paths:
         if not path.is_dir():
             yield path
@@ -27,7 +27,7 @@ def find_files(paths: Iterable[Path]) -> Iterator[Path]:
 
 
 def read_content(path: Path, room: int = MOST_BYTES) -> bytes:
-    """Return what is in a file; `-` is standard input.
+    """Return the content of a file; `-` is standard input.
 
     Raises:
         OSError: it can't be read, or has more than `room` bytes.
@@ -57,7 +57,7 @@ def load_documents(path: Path) -> tuple[list[Document], list[Fault]]:
 
 
 def read_texts(paths: Iterable[Path]) -> tuple[list[dict[str, str]], list[Fault]]:
-    """Return names and texts of all files, as `POST /apply` takes them; and what is no text."""
+    """Return names and texts of all files, for `POST /apply`, and the errors of unreadable ones."""
     texts: list[dict[str, str]] = []
     faults: list[Fault] = []
     room = MOST_BYTES
@@ -69,6 +69,6 @@ def read_texts(paths: Iterable[Path]) -> tuple[list[dict[str, str]], list[Fault]
         except OSError as error:
             faults.append(unreadable_fault(path, error))
         except UnicodeDecodeError as error:
-            message = f"is no text in UTF-8 (from byte {error.start} on); apply takes JSON and YAML"
+            message = f"is not UTF-8 text (from byte {error.start} on); apply takes JSON and YAML"
             faults.append(Fault("", "encoding", message, file=str(path)))
     return texts, faults

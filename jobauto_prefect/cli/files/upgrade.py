@@ -1,4 +1,4 @@
-"""Bringing a definition's file up to this version of the format."""
+"""Upgrades a definition's file to this version of the format."""
 
 import json
 import re
@@ -19,7 +19,7 @@ from jobauto_prefect.facade.apply.documents import check_document, is_yaml, read
 from jobauto_prefect.wording import escape_controls, pluralize
 
 UNREADABLE = frozenset({"syntax", "encoding", "size", "depth", "number", "text", "duplicate"})
-"""Errors of the text itself: what an upgrade would make of it is a guess."""
+"""Errors in the text itself, of which an upgrade would be a guess."""
 
 _ABSENT = object()
 _INDENTATION = re.compile(r"\n([ \t]+)\S")
@@ -28,7 +28,7 @@ _COLON = re.compile(r'\s*\{\s*"(?:[^"\\]|\\.)*"(\s*:\s*)', re.DOTALL)
 
 @dataclass(frozen=True, slots=True)
 class Upgraded:
-    """What became of a definition. `undecided` have their places in `text`, in a file `name`."""
+    """The result for a definition. `undecided` have their places in `text`, in a file `name`."""
 
     name: str
     text: str = field(repr=False)
@@ -38,15 +38,15 @@ class Upgraded:
 
     @property
     def is_valid(self) -> bool:
-        """Whether no error is left; what is said twice is none."""
+        """Whether no error is left; repeated keys do not count."""
         return all(left.rule == SAID_TWICE for left in self.undecided)
 
 
 def upgrade_file(source: Path, name: str) -> Upgraded:
-    """Upgrade the definition in a file; `name` is where the outcome goes.
+    """Upgrade the definition in a file; `name` is the target.
 
     Raises:
-        InvalidInput: it is not the text of a JSON definition; with its errors.
+        InvalidInput: the errors, if it is not the text of a JSON definition.
     """
     try:
         raw = read_content(source)
@@ -66,14 +66,14 @@ def upgrade_file(source: Path, name: str) -> Upgraded:
     undecided = [
         written.locate_fault(fault) for fault in done.undecided if fault.rule == SAID_TWICE
     ]
-    undecided += check_document(written, "app").faults  # the same as in `done`, each with its place
+    undecided += check_document(written, "app").faults  # the same as in `done`, with their places
     return Upgraded(name, new, done.document, done.changes, undecided)
 
 
 def print_upgrade(done: Upgraded, target: Path | None, as_json: bool) -> None:
-    """Tell what was changed and what was not.
+    """Print what was changed and what was not.
 
-    Without a target the new text comes first, and alone on standard output.
+    Without a target it first prints the new text, which is alone on standard output.
     """
     if as_json:
         print_json(
@@ -99,11 +99,11 @@ def print_upgrade(done: Upgraded, target: Path | None, as_json: bool) -> None:
 
 
 def rewrite(text: str, document: Any) -> str:
-    """Return the JSON text of `document`, a changed form of what `text` says.
+    """Return the JSON text of `document`, a changed form of the document in `text`.
 
-    Values that are the same keep their text. The others are written with the indentation, line
-    ends, colons and escapes of the text, and on one line where the text has them on one.
-    `text` must be valid JSON, a byte order mark before it is kept.
+    Unchanged values keep their text. The others get the indentation, line ends, colons and escapes
+    of the text, and are on one line if they are in the text. `text` must be valid JSON; a byte
+    order mark before it is kept.
     """
     mark = "\ufeff" if text.startswith("\ufeff") else ""
     writer = _Writer(text.removeprefix("\ufeff"))
@@ -133,7 +133,7 @@ class _Writer:
         return start, end
 
     def _value(self, pointer: str, value: Any, before: Any, margin: str) -> str:
-        """Return a value's text; `margin` is the line end and a line's beginning at this depth."""
+        """Return a value's text; `margin` is the line end and indentation at this depth."""
         if before is not _ABSENT and json.dumps(value) == json.dumps(before):
             start, end = self._span(pointer)
             return self._text[start:end]

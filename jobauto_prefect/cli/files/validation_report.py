@@ -1,4 +1,4 @@
-"""Judging definitions and records in files, and telling what was found, with its lines."""
+"""Validates definitions and records in files, and reports the faults with their lines."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -17,15 +17,15 @@ from jobauto_prefect.wording import escape_controls, pluralize
 if TYPE_CHECKING:
     from rich.console import Console
 
-DEFINITION = "app"  # the kind that a document has which says none
-WIDTH = 100  # characters of an offending line that are shown
-BEFORE = 60  # of these, at most so many before the error
+DEFINITION = "app"  # the kind of a document without one
+WIDTH = 100  # characters shown of a faulty line
+BEFORE = 60  # of these, at most this many before the fault
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What was found in one file; `lines` are those of its text, `kinds` what it has: `app` for a
-    definition, else the kind of a record.
+    """The result for one file; `lines` are those of its text, `kinds` the kinds in it: `app` for a
+    definition, otherwise the kind of a record.
     """
 
     file: str
@@ -35,7 +35,7 @@ class Verdict:
     warnings: tuple[Fault, ...] = ()
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the verdict as JSON has it: without the lines."""
+        """Return the verdict as JSON, without the lines."""
         records = Counter(self.kinds)
         return {
             "file": self.file,
@@ -48,7 +48,7 @@ class Verdict:
 
 
 def validate_file(path: Path) -> Verdict:
-    """Judge one file: definitions as such, records by the schema of the kind they say."""
+    """Validate one file: definitions as such, records by the schema of their kind."""
     try:
         raw = read_content(path)
     except OSError as error:
@@ -60,7 +60,7 @@ def validate_file(path: Path) -> Verdict:
         file=str(path),
         lines=split_lines(raw),
         kinds=[kind for kind in kinds if kind is not None],
-        # A key that is there twice is found by the reader and by the judge.
+        # The reader and the validation both report duplicate keys.
         faults=tuple(
             dict.fromkeys([*unread, *(fault for each in verdicts for fault in each.faults)])
         ),
@@ -69,21 +69,21 @@ def validate_file(path: Path) -> Verdict:
 
 
 def _kind_of(document: Document) -> str | None:
-    """Return the kind of a document, a definition where it says none.
+    """Return the kind of a document, a definition if it has none.
 
-    None: it says a kind that there is not.
+    None if its kind does not exist.
     """
     says = isinstance(document.content, dict) and "kind" in document.content
     return document.kind or (None if says else DEFINITION)
 
 
 def split_lines(raw: bytes) -> list[str]:
-    """Return the lines of a text as errors count them."""
+    """Return the lines of a text as errors number them."""
     return raw.decode("utf-8-sig", "replace").split("\n")
 
 
 def print_verdicts(verdicts: Iterable[Verdict]) -> None:
-    """Print every error and warning with its line, and how many there are."""
+    """Print every error and warning with its line, and their numbers."""
     verdicts = list(verdicts)
     for verdict in verdicts:
         print_faults(verdict.faults, "error", verdict.lines)
@@ -110,7 +110,7 @@ def _count_kinds(kinds: Counter[str]) -> str:
 def print_faults(
     faults: Iterable[Fault], level: str, lines: Sequence[str], out: "Console | None" = None
 ) -> None:
-    """Print errors, each followed by its line; on standard output where `out` is not said."""
+    """Print errors, each followed by its line; on standard output unless `out` is given."""
     out = out or console()
     for fault in faults:
         (line,) = format_faults([fault])
@@ -122,7 +122,7 @@ def print_faults(
 
 
 def excerpt(fault: Fault, lines: Sequence[str]) -> Iterator[str]:
-    """Yield the line an error is in and a mark under its column; nothing without a place."""
+    """Yield an error's line and a mark under its column; nothing if it has no place."""
     from rich.cells import cell_len
 
     if fault.line is None or fault.line > len(lines):

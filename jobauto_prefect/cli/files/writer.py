@@ -1,4 +1,4 @@
-"""Files of records: what `jobauto export` writes, and how files are written."""
+"""Files of records: how `jobauto export` and other commands write them."""
 
 import contextlib
 import json
@@ -20,16 +20,16 @@ Record = Mapping[str, Any]
 
 
 SHARED = ("calendar", "credential_type", "topic")
-"""Kinds of records that are in one file where they belong to no company."""
+"""Kinds of records that share a file if they belong to no company."""
 
 
 def select_records(
     index: "RecordIndex", companies: Iterable[str], labels: Iterable[str]
 ) -> dict[str, dict[int, Record]]:
-    """Select the records to export, by kind in the order of writing.
+    """Select the records to export, by kind, in writing order.
 
     Raises:
-        Conflict: there is no such company.
+        Conflict: the company does not exist.
     """
     wanted, owned = set(companies), set(labels)
     for slug in wanted:
@@ -59,7 +59,7 @@ def _select_of_companies(index: "RecordIndex", slugs: set[str]) -> dict[str, dic
     from jobauto_prefect.kinds import FILE_KINDS, KINDS
 
     chosen: dict[str, dict[int, Record]] = {}
-    for kind in reversed(list(FILE_KINDS)):  # what refers comes before what is referred to
+    for kind in reversed(list(FILE_KINDS)):  # referring records come before those they refer to
         needed = {
             record[reference.field]
             for referrer, records in chosen.items()
@@ -71,7 +71,7 @@ def _select_of_companies(index: "RecordIndex", slugs: set[str]) -> dict[str, dic
             number
             for referrer, records in chosen.items()
             for reference in KINDS[referrer].references
-            # What nobody owns goes along with what names it: calendars.
+            # Records without an owner, such as calendars, go along with those that refer to them.
             if reference.many and reference.kind == kind and not KINDS[kind].owner
             for record in records.values()
             for named in FILES[referrer].listed(reference, record)
@@ -88,7 +88,7 @@ def _select_of_companies(index: "RecordIndex", slugs: set[str]) -> dict[str, dic
 async def write_records(
     client: "Client", index: "RecordIndex", chosen: Mapping[str, Mapping[int, Record]], apart: bool
 ) -> dict[str, bytes]:
-    """Write records as files: contents by name; not `apart`: all in one file."""
+    """Write records as files: contents by name; without `apart`, all in one file."""
     files: dict[str, bytes] = {}
     listed: dict[str, list[str]] = {}
     for kind, records in chosen.items():
@@ -109,7 +109,7 @@ async def write_records(
 
 
 def _add_owner(source: bytes, record: Record) -> bytes:
-    """Add owner and topics to a definition that has them; else leave it as it was imported."""
+    """Add owner and topics to a definition that has them; otherwise leave it as imported."""
     definition = json.loads(source.decode("utf-8-sig"))
     ours = {} if record["company"] is None else {"company": record["company"]}
     topics = record.get("topics")
@@ -148,7 +148,7 @@ def _dump_yaml(content: Any, note: str) -> str:
 def file_content(
     index: "RecordIndex", kind: str, record: Record
 ) -> tuple[dict[str, Any], list[str]]:
-    """Convert a record to what a file says of it; return the names of its secret values, too."""
+    """Convert a record to its form in files; also return the names of its secret values."""
     from jobauto_prefect.definitions.validation.record_files import record_schema
     from jobauto_prefect.definitions.values import MASK
     from jobauto_prefect.kinds import KINDS
@@ -174,7 +174,7 @@ def _read_key(_known: "RecordIndex", record: Record, name: str) -> Any:
 
 
 def _read_app(index: "RecordIndex", record: Record, _name: str) -> Any:
-    """Return the name of the application where it is unambiguous, else None."""
+    """Return the name of the application if it is unambiguous, otherwise None."""
     return record["app"] if _is_unambiguous(index, record) else None
 
 
@@ -193,24 +193,24 @@ READERS: Mapping[str, Callable[["RecordIndex", Record, str], Any]] = {
     "app": _read_app,
     "app_uuid": _read_app_uuid,
 }
-"""Fields of files that are not simply the record's."""
+"""Fields of files that differ from the record's."""
 
 
 def write_new(path: Path, content: bytes) -> None:
-    """Write a file that is not there yet.
+    """Write a new file.
 
     Raises:
-        Conflict: it is there.
+        Conflict: it exists.
     """
     try:
         with path.open("xb") as file:
             file.write(content)
     except FileExistsError:
-        raise Conflict(f"{path} is there already, and is not written over") from None
+        raise Conflict(f"{path} already exists, and is not overwritten") from None
 
 
 def replace_file(path: Path, content: bytes) -> None:
-    """Replace the content of a file, all of it or nothing; it keeps its permissions."""
+    """Replace the content of a file atomically; keep its permissions."""
     path = path.resolve()
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:

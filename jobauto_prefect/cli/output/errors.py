@@ -1,4 +1,4 @@
-"""Errors as lines for people, and the exit code of a command that failed."""
+"""Errors as lines for people, and the exit code of a failed command."""
 
 import contextlib
 import errno
@@ -11,21 +11,21 @@ from jobauto_prefect.errors import Fault, InvalidInput, JobautoError
 
 
 def complain(text: str) -> None:
-    """Tell people something, if anybody reads it."""
+    """Print something for people, if anybody reads it."""
     with contextlib.suppress(OSError):
         sys.stderr.write(f"{text}\n")
 
 
 def run_explained(work: Callable[[], object], *, debug: bool = False) -> None:
-    """Do some work; turn what goes wrong into one line for people, and exit code 1."""
+    """Do some work; turn an error into one line for people and exit code 1."""
     for stream in (sys.stdout, sys.stderr):
-        # A name that this terminal's encoding lacks must not end a command in the middle.
+        # A name outside this terminal's encoding must not abort a command.
         stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
     try:
         try:
             work()
         finally:
-            sys.stdout.flush()  # what can't be written is an error here, not when Python ends
+            sys.stdout.flush()  # so that write errors occur here, not when Python exits
     except Exception as error:  # noqa: BLE001 - people get one line, and the rest by --debug
         _fail(error, debug)
     except BaseExceptionGroup as group:
@@ -42,18 +42,18 @@ def _fail(error: BaseException, debug: bool) -> None:
     elif isinstance(error, JobautoError):
         complain(f"error: {_error_text(error)}")
     elif isinstance(error, OSError) and error.strerror:
-        if not isinstance(error, BrokenPipeError):  # of `| head`, which has seen enough
+        if not isinstance(error, BrokenPipeError):  # such as `| head`, which has read enough
             place = error.filename or ("output" if error.errno == errno.ENOSPC else None)
             text = f"{place}: {error.strerror}" if place else str(error.strerror)
             complain(f"error: {_one_line(text)}")
     elif isinstance(error, UnicodeError):
-        complain("error: what was given is no text in UTF-8; write it in UTF-8")
+        complain("error: the input is not UTF-8 text; write it in UTF-8")
     else:
         complain(
             f"error: unexpected {type(error).__name__}: {_one_line(str(error))}; "
             "the same command with --debug shows where"
         )
-    # Write no more to an output that is full or gone: Python would flush it once more at exit.
+    # Don't write to an output that is full or gone: Python would flush it once more at exit.
     try:
         sys.stdout.flush()
     except OSError:
@@ -64,21 +64,21 @@ def _fail(error: BaseException, debug: bool) -> None:
 def _error_text(error: JobautoError) -> str:
     message = _one_line(str(error))
     faults: Sequence[Fault] = error.faults if isinstance(error, InvalidInput) else ()
-    if faults and not any(fault.file for fault in faults):  # of what was typed
+    if faults and not any(fault.file for fault in faults):  # in the typed command line
         faults = [replace(fault, pointer=_typed_name(fault.pointer)) for fault in faults]
         message = _one_line(str(InvalidInput(faults))) if _is_summary(error) else message
-    if len(faults) > 1 or any(fault.file for fault in faults):  # else the message says it all
+    if len(faults) > 1 or any(fault.file for fault in faults):  # otherwise the message is complete
         return "\n".join([message, *format_faults(faults)])
     return message
 
 
 def _is_summary(error: JobautoError) -> bool:
-    """Whether the message of an error only says what is wrong where."""
+    """Whether an error's message only says what is wrong where."""
     return isinstance(error, InvalidInput) and str(error) == str(InvalidInput(error.faults))
 
 
 def _typed_name(pointer: str) -> str:
-    """Name the place in a body as it was typed: by its option, or its field of FIELD=VALUE."""
+    """Name the place in a body as typed: by its option, or its field of FIELD=VALUE."""
     field, *below = pointer.lstrip("/").split("/")
     names = {f"--{name.replace('_', '-')}" for name in (field, field.removesuffix("s"))}
     options = [word.partition("=")[0] for word in sys.argv[1:]]
@@ -93,7 +93,7 @@ def _one_line(text: str) -> str:
 
 
 def format_faults(faults: Iterable[Fault]) -> Iterator[str]:
-    """Format each error as one line: where, which key, what is wrong."""
+    """Format each error as one line: place, key, what is wrong."""
     for fault in faults:
         parts = (_format_place(fault), fault.pointer, fault.message)
         yield "  " + ": ".join(part for part in parts if part)

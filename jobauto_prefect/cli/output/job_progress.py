@@ -1,4 +1,4 @@
-"""A job at the command line until it is over: its output, what it waits for, its result."""
+"""Follows a job on the command line: its output, what it waits for, its result."""
 
 import asyncio
 import contextlib
@@ -30,26 +30,26 @@ if TYPE_CHECKING:
 Record = Mapping[str, Any]
 
 STILL_GOING = 4
-"""Exit code where the job was not over in time."""
+"""Exit code if the job has not ended in time."""
 
 INTERRUPTED = 130
 POLL_SECONDS = 0.25
 FIRST_TOLD_SECONDS = 3.0
 TOLD_SECONDS = 2.0
 AWAY_SECONDS = 60.0
-"""How long a facade may not answer somebody who waits for a job."""
+"""How long to wait for a facade that does not answer while following a job."""
 
 NOT_TAKEN = "no worker has taken it yet"
 
 
 async def stream_output(client: "Client", job_id: int, follow: bool) -> AsyncIterator[Record]:
-    """Yield the lines of a job's output; with `follow` until it is over."""
+    """Yield the lines of a job's output; with `follow` until the job has ended."""
     last, answered = 0, time.monotonic()
     while True:
         try:
             page = await client.get(f"/job/{job_id}/output.json", after=last)
         except Unavailable:
-            # The job goes on while the service restarts.
+            # The job continues while the service restarts.
             if not follow or time.monotonic() - answered > AWAY_SECONDS:
                 raise
             await asyncio.sleep(TOLD_SECONDS)
@@ -68,12 +68,12 @@ async def stream_output(client: "Client", job_id: int, follow: bool) -> AsyncIte
 async def _wait_until_over(
     client: "Client", job_id: int, tell_line: Callable[[Record], None], within: float | None
 ) -> Record:
-    """Wait until a job is over, or `within` seconds have passed, and return it.
+    """Wait until a job has ended, or `within` seconds have passed, and return it.
 
-    Its output is printed meanwhile, and what it waits for.
+    Meanwhile it prints the job's output, and what it waits for.
 
     Raises:
-        typer.Exit: somebody has interrupted it, and was told, or asked, what becomes of the job.
+        typer.Exit: the user interrupted it, and was told or asked what happens to the job.
     """
     telling = asyncio.create_task(_report_waiting(client, job_id))
     try:
@@ -83,7 +83,7 @@ async def _wait_until_over(
                     tell_line(line)
         job: Record = await client.get(f"/job/{job_id}.json")
     except asyncio.CancelledError:
-        # Undo the cancelling by Ctrl-C: this task goes on to ask and print.
+        # Undo the cancellation by Ctrl-C: this task continues to ask and print.
         task = asyncio.current_task()
         if task is not None:
             task.uncancel()
@@ -93,7 +93,7 @@ async def _wait_until_over(
             await client.wait_for_prefect()
             print_hint(f"job {job_id} is cancelled, or ends in a moment")
         else:
-            print_hint(f"job {job_id} goes on; end it: jobauto job cancel {job_id}")
+            print_hint(f"job {job_id} continues; cancel it: jobauto job cancel {job_id}")
         raise typer.Exit(INTERRUPTED) from None
     finally:
         telling.cancel()
@@ -101,7 +101,7 @@ async def _wait_until_over(
 
 
 async def _report_waiting(client: "Client", job_id: int) -> None:
-    """Print what a job waits for, whenever that changes, until it begins."""
+    """Print what a job waits for, whenever that changes, until it starts."""
     reported, pause = None, FIRST_TOLD_SECONDS
     while True:
         await asyncio.sleep(pause)
@@ -117,15 +117,15 @@ async def _report_waiting(client: "Client", job_id: int) -> None:
 
 
 def _report_unfinished(job_id: int, timeout: float) -> None:
-    """Say that the waiting is over and the job is not."""
+    """Report that the waiting has ended but the job has not."""
     print_hint(
-        f"job {job_id} is not over after {format_seconds(timeout)} and goes on; "
-        f"follow it: jobauto job logs {job_id} --follow; end it: jobauto job cancel {job_id}"
+        f"job {job_id} has not ended after {format_seconds(timeout)} and continues; "
+        f"follow it: jobauto job logs {job_id} --follow; cancel it: jobauto job cancel {job_id}"
     )
 
 
 def _format_times(job: Record) -> str:
-    """Format how long a job waited and ran, as far as it came: `waited 3.1 s, ran 0.4 s`."""
+    """Format how long a job waited and ran, as far as known: `waited 3.1 s, ran 0.4 s`."""
     due, begin, end = (_parse_time(job[name]) for name in ("schedule", "begin", "end"))
     created = _parse_time(job["created_at"])
     asked = max((instant for instant in (due, created) if instant), default=None)
@@ -142,14 +142,14 @@ def _parse_time(text: str | None) -> datetime | None:
 
 
 GOOD = ("success", "info", "warning")
-"""Severities with which a job has done what it was to do."""
+"""Severities of jobs that did their work."""
 
 
 STREAM_STYLES: Mapping[str, str] = {"stderr": "yellow", "notice": "dim"}
 
 
 def print_output_line(line: Record, as_json: bool) -> None:
-    """Print a line of output as its stream asks for, or as JSON."""
+    """Print a line of output by its stream, or as JSON."""
     if as_json:
         typer.echo(json.dumps(line, ensure_ascii=False))
     elif console().is_terminal:
@@ -160,7 +160,7 @@ def print_output_line(line: Record, as_json: bool) -> None:
 
 @dataclass(frozen=True, slots=True)
 class WaitOptions:
-    """How long a command waits for a job: `seconds` at most; None: until it is over."""
+    """How long a command waits for a job: at most `seconds`; None: until it has ended."""
 
     seconds: float | None
 
@@ -171,7 +171,7 @@ def start_job(
     as_json: bool,
     url: str | None,
 ) -> None:
-    """Start a job with these fields; with `patience` end this command as the job does."""
+    """Start a job with these fields; with `patience` wait for it and exit with its result."""
     from jobauto_prefect.cli.connection.client import Client, call_facade
 
     def tell_line(line: Record) -> None:
@@ -205,7 +205,7 @@ def _print_started(job: Record, waiting: int, as_json: bool) -> None:
             f"job {job['id']} waits for a worker; follow it: jobauto job logs {job['id']} --follow"
         )
     if waiting:
-        print_hint("Prefect does not know of it yet; jobauto services will tell it")
+        print_hint("Prefect does not have it yet; jobauto services will send it")
 
 
 def _print_result(job: Record, as_json: bool) -> None:

@@ -1,4 +1,4 @@
-"""The plan of files to apply, as people and programs read it."""
+"""The plan of files to apply, for people and programs."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -14,13 +14,13 @@ from jobauto_prefect.kinds import KINDS
 from jobauto_prefect.wording import escape_controls, pluralize
 
 Plan = Mapping[str, Any]
-"""As `POST /apply` answers it."""
+"""As answered by `POST /apply`."""
 
 SHOWN_LENGTH = 60  # characters of a value in the list of changes
 
 
 def print_plan(planned: Plan) -> None:
-    """Print the changes, and on standard error what the service warns of."""
+    """Print the changes, and the service's warnings on standard error."""
     print_changes(planned["changes"])
     _hint_warnings(planned["warnings"])
 
@@ -32,7 +32,7 @@ def _hint_warnings(warnings: Sequence[Mapping[str, Any]]) -> None:
 
 
 def hint_forbidden(faults: Sequence[Mapping[str, Any]]) -> None:
-    """Warn of changes that are not for this user to make."""
+    """Warn of changes that this user may not make."""
     places = ((":".join(str(fault[name]) for name in ("file", "line") if name in fault), fault)
               for fault in faults)  # fmt: skip
     print_grouped_hints(
@@ -41,7 +41,7 @@ def hint_forbidden(faults: Sequence[Mapping[str, Any]]) -> None:
 
 
 def hint_new_plan() -> None:
-    """Announce a plan that replaces one somebody else was quicker than."""
+    """Announce the new plan after the records changed meanwhile."""
     print_hint(
         "somebody else changed records meanwhile, and nothing was changed; this is the new plan:"
     )
@@ -74,31 +74,31 @@ WORDS: Mapping[str, tuple[str, str]] = {
     "delete": ("to delete", "deleted"),
     "unchanged": ("unchanged", "unchanged"),
 }
-"""What is said of a number of changes: before and after."""
+"""Words for an action on a number of changes: before and after."""
 
 
 def print_counts(planned: Plan, would: bool) -> None:
-    """Print how many records are changed, or `would` be, by action."""
+    """Print how many records were changed, or `would` be, by action."""
     counts = planned["counts"]
     named = [
         f"{counts[action]} {words[not would]}" for action, words in WORDS.items() if counts[action]
     ]
-    print_line(", ".join(named) or "the files hold no records: nothing is changed or deleted")
+    print_line(", ".join(named) or "the files contain no records: nothing is changed or deleted")
     if planned["prefect_away"] and would:
         print_hint(f"Prefect was not compared: {planned['prefect_away']}")
 
 
 def print_plan_json(planned: Plan, more: Mapping[str, Any]) -> None:
-    """Print a plan and these further keys as JSON; its warnings go to standard error."""
+    """Print a plan and further keys as JSON, its warnings on standard error."""
     _hint_warnings(planned["warnings"])
     names = ("changes", "counts", "prefect_compared")
     print_json({**more, **{name: planned[name] for name in names}})
 
 
 def hint_waiting(waiting: int) -> None:
-    """Say how many changes Prefect does not know yet, where there are any."""
+    """Report how many changes Prefect lacks, if any."""
     if waiting:
         print_hint(
-            f"Prefect does not know {pluralize(waiting, 'change')} yet; it is told when it"
+            f"Prefect does not have {pluralize(waiting, 'change')} yet; the rest follows when it"
             " answers, by jobauto services or jobauto up"
         )

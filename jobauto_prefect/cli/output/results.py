@@ -1,4 +1,4 @@
-"""What a command came to, for people or for programs."""
+"""The result of a command, for people or programs."""
 
 from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any
@@ -18,7 +18,7 @@ def call_and_print(
     writes: bool = False,
     signed: tuple[str, str] | None = None,
 ) -> None:
-    """Do some work with a client and print its result: as JSON, or as `show` does.
+    """Do some work with a client and print its result, as JSON or by `show`.
 
     `show` prints the result, or returns the line to print. `url`, `writes` and `signed` are
     those of `call_facade`.

@@ -1,4 +1,4 @@
-"""What people see on a terminal: tables that fit it, times, durations, colours."""
+"""Output on a terminal: tables that fit it, times, durations, colours."""
 
 import json
 import sys
@@ -38,21 +38,21 @@ STYLES: Mapping[str, str] = {
     "delete": "red",
     "unchanged": "dim",
 }
-"""The colour of a word that says how something stands."""
+"""The colour of a word for a state."""
 
 LIVE = ("scheduled", "running")
-"""States of jobs that are not over yet."""
+"""States of jobs that have not ended."""
 
-FEW = 3  # names that are said where many have something in common
+FEW = 3  # names listed if many share a message
 PLURALS: Mapping[str, str] = {"company": "companies"}
 GAP = 2  # spaces between columns
-NARROWEST = 8  # columns are not cut below it
-WIDE = 500  # columns where there is no terminal: what reads a pipe needs no line breaks
+NARROWEST = 8  # columns are not cut below this
+WIDE = 500  # columns without a terminal: readers of a pipe need no line breaks
 
 
 @cache
 def console() -> "Console":
-    """Return the console of standard output; without a terminal, or with NO_COLOR, no colours."""
+    """Return the console of standard output; without a terminal or with NO_COLOR, no colours."""
     from rich.console import Console
 
     return Console(highlight=False, emoji=False, width=None if sys.stdout.isatty() else WIDE)
@@ -62,7 +62,7 @@ def console() -> "Console":
 def error_console() -> "Console":
     """Return the console of standard error: progress and hints.
 
-    So standard output has the results only.
+    So standard output only has the results.
     """
     from rich.console import Console
 
@@ -70,7 +70,7 @@ def error_console() -> "Console":
 
 
 def print_line(text: str, style: str | None = None) -> None:
-    """Print a line as it is: no markup, broken only where the terminal ends."""
+    """Print a line as it is: no markup, wrapped only by the terminal."""
     console().print(text, style=style, markup=False, soft_wrap=True)
 
 
@@ -80,9 +80,9 @@ def print_hint(text: str) -> None:
 
 
 def warning_messages(record: Mapping[str, Any]) -> list[str]:
-    """Collect what the service warns of in a record it has written.
+    """Collect the service's warnings about a record it has written.
 
-    What is odd in definitions is told when they are judged; here it is what is missing beside them.
+    Oddities in definitions are reported when they are validated; these are about missing records.
     """
     return [
         warning["message"]
@@ -92,9 +92,9 @@ def warning_messages(record: Mapping[str, Any]) -> list[str]:
 
 
 def print_grouped_hints(about: Iterable[tuple[str, str, str]], word: str = "warning") -> None:
-    """Print messages, given with a noun and a name each, on standard error.
+    """Print messages, each with a noun and a name, on standard error.
 
-    What several have in common stands once.
+    A message that several share is printed once.
     """
     names: dict[tuple[str, str], list[str]] = {}
     for noun, name, message in about:
@@ -118,7 +118,7 @@ def print_json(value: Any) -> None:
 
 
 def make_cell(value: Any) -> "Text":
-    """Make the cell of a table for a value; words for a state have their colour."""
+    """Make the table cell for a value; words for states are coloured."""
     from rich.text import Text
 
     text = escape_controls(_format_value(value))
@@ -136,14 +136,14 @@ def _format_value(value: Any) -> str:
 
 
 def print_table(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
-    """Print a table; where the terminal is narrow, long cells are cut."""
+    """Print a table; on a narrow terminal, long cells are cut."""
     _print_without_trailing_space(make_table(columns, rows))
 
 
 def make_table(
     columns: Sequence[str], rows: Iterable[Sequence[Any]], width: int | None = None
 ) -> "Table":
-    """Make a table to print; `width` is that of the terminal. Short cells are never cut."""
+    """Make a table to print; `width` is the terminal's. Short cells are never cut."""
     from rich.table import Table
 
     cells = [[make_cell(value) for value in row] for row in rows]
@@ -161,7 +161,7 @@ def make_table(
 
 
 def fit_widths(wanted: Sequence[int], available: int) -> list[int]:
-    """Shrink columns until they fit together: the widest give way first."""
+    """Shrink columns until they fit: the widest shrink first."""
     fitting = list(wanted)
     while sum(fitting) > available and max(fitting, default=0) > NARROWEST:
         fitting[fitting.index(max(fitting))] -= 1
@@ -169,7 +169,7 @@ def fit_widths(wanted: Sequence[int], available: int) -> list[int]:
 
 
 def print_record(members: Mapping[str, Any]) -> None:
-    """Print one record, a key on each line, maps an entry on each; empty values are left out."""
+    """Print one record, a key per line, maps one entry per line; leave out empty values."""
     from rich.table import Table
 
     table = Table(box=None, pad_edge=False, show_header=False, padding=(0, 2, 0, 0))
@@ -182,7 +182,7 @@ def print_record(members: Mapping[str, Any]) -> None:
 
 
 def print_markdown(text: str) -> None:
-    """Print Markdown: laid out on a terminal, elsewhere as it is."""
+    """Print Markdown: rendered on a terminal, otherwise as it is."""
     text = "\n".join(map(escape_controls, text.split("\n")))
     if not console().is_terminal:
         print_line(text)
@@ -193,7 +193,7 @@ def print_markdown(text: str) -> None:
 
 
 def _print_without_trailing_space(table: "Table") -> None:
-    """Print without the spaces that fill up the last column.
+    """Print without the padding of the last column.
 
     In a pipe, or copied, they are a nuisance.
     """
@@ -218,7 +218,7 @@ def _record_lines(name: str, value: Any) -> Iterable[tuple[str, Any]]:
 
 
 def format_time(text: str | None) -> str:
-    """Format an instant of the contract by the clock of this machine."""
+    """Format an instant of the contract in local time."""
     if not text:
         return ""
     return datetime.fromisoformat(text).astimezone().strftime("%Y-%m-%d %H:%M:%S")
@@ -234,7 +234,7 @@ def format_duration(begin: str | None, end: str | None) -> str:
 
 
 def format_seconds(count: float) -> str:
-    """Format a length of time in the units people use."""
+    """Format a duration in usual units."""
     if count < 100:
         return f"{count:.1f} s"
     minutes, over = divmod(round(count), 60)

@@ -1,4 +1,4 @@
-"""`create`, `set` and `delete` of records: names and fields are sent, the facade decides."""
+"""`create`, `set` and `delete` of records: sends names and fields, and the facade decides."""
 
 import json
 import sys
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from jobauto_prefect.cli.connection.client import Client
 
 SLACK_ADDRESS = "notices.slack.uri"
-"""A secret that is no value; no name of a value has a dot."""
+"""The name of a secret that is not one of the values, whose names have no dots."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +53,7 @@ class Edit:
         """Parse the words of a command line.
 
         Raises:
-            BadParameter: one is not FIELD=VALUE, or there is no such field.
+            BadParameter: one is not FIELD=VALUE, or the field does not exist.
         """
         given = dict(_parse_member(kind, word) for word in members or ())
         values = dict(_parse_assignment(word, "--env") for word in env or ())
@@ -82,14 +82,14 @@ def _parse_member(kind: str, word: str) -> tuple[str, Any]:
 
 
 def _parse_value(schema: Mapping[str, Any], value: str) -> Any:
-    """Take text where the field takes text; else JSON, as far as it is JSON."""
+    """Keep text if the field takes text; otherwise parse JSON, and keep what is not JSON."""
     types = schema.get("type", "string" if "enum" in schema else ["string"])
     types = [types] if isinstance(types, str) else types
     if value == "null" or "string" not in types:
         try:
             return json.loads(value)
         except ValueError:
-            return value  # the schema says what is wrong with it
+            return value  # the schema reports what is wrong with it
     return value
 
 
@@ -97,12 +97,12 @@ def create_record(kind: str, name: str | None, edit: Edit, as_json: bool, url: s
     """Create a record.
 
     Raises:
-        Conflict: there is one of that name.
-        InvalidInput: with everything that is wrong.
+        Conflict: one with that name exists.
+        InvalidInput: all errors.
     """
     named = _parse_name(kind, name) if name is not None else {}
     content = {"kind": kind, **named, **edit.members}
-    if "name" in record_schema(kind)["required"]:  # the key is the name, too, until one is given
+    if "name" in record_schema(kind)["required"]:  # the key is also the name, unless one is given
         content.setdefault("name", content[KINDS[kind].key[-1]])
     _raise_faults(check_record(kind, content))
     group, noun = KINDS[kind].command, KINDS[kind].noun
@@ -115,7 +115,7 @@ def create_record(kind: str, name: str | None, edit: Edit, as_json: bool, url: s
             return await client.create(kind, fields)
         except RecordExists:
             raise Conflict(
-                f"there is such a {noun} already; change it: jobauto {group} set {name}"
+                f"such a {noun} already exists; change it: jobauto {group} set {name}"
             ) from None
 
     _write(kind, edit, write, as_json, url, "created")
@@ -125,11 +125,11 @@ def change_record(kind: str, name: str, edit: Edit, as_json: bool, url: str | No
     """Change a record.
 
     Raises:
-        NotFound: there is none.
-        InvalidInput: with everything that is wrong.
+        NotFound: it does not exist.
+        InvalidInput: all errors.
     """
     faults = check_record(kind, {"kind": kind, **edit.members})
-    _raise_faults(each for each in faults if each.pointer)  # the others: what is not said
+    _raise_faults(each for each in faults if each.pointer)  # the others are about missing fields
 
     async def write(client: "Client", secrets: Mapping[str, str]) -> Any:
         word = name if KINDS[kind].named else str(await find_id(client, kind, name))
@@ -137,7 +137,7 @@ def change_record(kind: str, name: str, edit: Edit, as_json: bool, url: str | No
             fields = await _fields(client, kind, edit.members, secrets, word)
             return await client.post_to(f"{path_of(kind, word)}.json", fields)
         except NotFound:
-            await find_id(client, kind, name)  # says what may be meant, where nothing has the name
+            await find_id(client, kind, name)  # its error suggests similar names
             raise
 
     _write(kind, edit, write, as_json, url, "changed")
@@ -193,9 +193,9 @@ async def _fields(
     secrets: Mapping[str, str],
     word: str | None,
 ) -> dict[str, Any]:
-    """Return what is sent: names stay names, under the contract's keys, and secrets go along.
+    """Return the fields to send: names remain names, under the contract's keys; secrets are added.
 
-    `word` names the record there is; None: it is new.
+    `word` names the existing record; None: it is new.
     """
     fields = {name: value for name, value in content.items() if name != "kind"}
     before = _Before(client, kind, word)
@@ -206,7 +206,7 @@ async def _fields(
     if "app_uuid" in fields:
         fields["app"] = fields.pop("app_uuid")
     if "event_source" in fields:
-        # A company's own source comes before a shared one of the same name.
+        # A company's own source takes precedence over a shared one of the same name.
         title, template = fields["event_source"], fields.get("runtemplate")
         number = template or (await before.record())["runtemplate_id"]
         started = await client.get(f"{path_of('runtemplate', str(number))}.json")
@@ -225,7 +225,7 @@ async def _fields(
         from jobauto_prefect.facade.apply.record_index import without_addresses
 
         noted = fields.get("notices") or (await before.record()).get("notices") or {}
-        notices = without_addresses(noted)  # the addresses there are come masked
+        notices = without_addresses(noted)  # the existing addresses are masked
         slack = {**notices.get("slack", {}), "uri": secrets[SLACK_ADDRESS]}
         fields["notices"] = {**notices, "slack": slack}
     member = KINDS[kind].values
@@ -235,7 +235,7 @@ async def _fields(
 
 
 class _Before:
-    """The record that is changed, fetched where something of it is needed."""
+    """The record to change, fetched when needed."""
 
     def __init__(self, client: "Client", kind: str, word: str | None) -> None:
         self._client = client
@@ -244,7 +244,7 @@ class _Before:
         self._record: Record | None = None
 
     async def record(self) -> Record:
-        """Return it; of a new one nothing is there."""
+        """Return the record; empty for a new one."""
         if self._record is None:
             address = f"{path_of(self._kind, self._word)}.json" if self._word else None
             self._record = await self._client.get(address) if address else {}
@@ -259,7 +259,7 @@ class _Before:
 
 
 async def _require_other_rule(client: "Client", fields: Mapping[str, Any]) -> None:
-    """Require that no rule says the same; the facade takes several."""
+    """Require that no equal rule exists, although the facade accepts several."""
     wanted = {**fields}
     if "runtemplate_source_id" in fields:
         source = str(fields["runtemplate_source_id"])
@@ -274,28 +274,27 @@ async def _require_other_rule(client: "Client", fields: Mapping[str, Any]) -> No
             )
         ):  # fmt: skip
             raise Conflict(
-                f"there is such an event rule already, {number}; "
-                f"change it: jobauto rule set {number}"
+                f"such an event rule already exists: {number}; change it: jobauto rule set {number}"
             )
 
 
 async def _refuse_secrets(
     client: "Client", kind: str, fields: Mapping[str, Any], before: _Before
 ) -> None:
-    """Refuse secret values that would stand in the shell's history."""
+    """Refuse secret values that would end up in the shell's history."""
     from jobauto_prefect.definitions.values import MASK
 
     given = fields.get(KINDS[kind].values or "") or {}
     said = {name for name, value in given.items() if value not in (None, "", MASK)}
     if said and kind in SECRET_NAMES:
         for name in sorted(said & await SECRET_NAMES[kind](client, fields, before)):
-            raise InvalidInput((), f"{name} is secret: say --secret {name}; nothing was changed")
+            raise InvalidInput((), f"{name} is secret: use --secret {name}; nothing was changed")
 
 
 async def _secrets_of_apps(
     client: "Client", _fields: Mapping[str, Any], before: _Before
 ) -> set[str]:
-    """Return what is secret of the applications that a company's values may be given."""
+    """Return the secret keys of the applications that may get a company's values."""
     from jobauto_prefect.definitions import parse
 
     owners = None, (await before.record()).get("id")
@@ -323,7 +322,7 @@ async def _secrets_of_type(
 SECRET_NAMES: Mapping[
     str, Callable[["Client", Mapping[str, Any], _Before], Awaitable[set[str]]]
 ] = {"company": _secrets_of_apps, "credential": _secrets_of_type, "runtemplate": _secrets_of_app}
-"""What says which values are secret."""
+"""How to find the names of secret values."""
 
 
 def _read_secrets(names: tuple[str, ...]) -> dict[str, str]:
@@ -338,11 +337,13 @@ def _read_secrets(names: tuple[str, ...]) -> dict[str, str]:
 
 
 def delete_record(kind: str, name: str, yes: bool, as_json: bool, url: str | None) -> None:
-    """Delete a record, after a question."""
+    """Delete a record, after confirmation."""
     from jobauto_prefect.cli.connection.client import Client, call_facade
 
     if not yes and (as_json or not sys.stdin.isatty()):
-        raise typer.BadParameter("there is nobody to ask: confirm with --yes", param_hint="--yes")
+        raise typer.BadParameter(
+            "there is no terminal to ask on: confirm with --yes", param_hint="--yes"
+        )
 
     async def work(client: Client) -> int:
         number = await find_id(client, kind, name)

@@ -1,4 +1,4 @@
-"""`list` of the record kinds, made from tables: columns, filters, JSON."""
+"""`list` for the kinds of records, made from tables: columns, filters, JSON."""
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 Record = Mapping[str, Any]
 Names = Mapping[str, Mapping[int, Record]]
-"""Collection -> id -> record: what the rows of a table refer to."""
+"""Collection -> id -> record: the records that a table's rows refer to."""
 
 DEFAULT_ROWS = 25
 DEFAULT_LANGUAGE = "en"
@@ -25,9 +25,9 @@ DEFAULT_LANGUAGE = "en"
 
 @dataclass(frozen=True, slots=True)
 class Filter:
-    """An option of a list, and the query parameter of the REST contract it stands for.
+    """An option of a list, and its query parameter in the REST contract.
 
-    `kind` is the record kind its value names, by id or name; `flag` is for a yes or no.
+    `kind` is the kind of record that its value names, by id or name; `flag` is for yes or no.
     """
 
     parameter: str
@@ -39,9 +39,9 @@ class Filter:
 
 @dataclass(frozen=True, slots=True)
 class ListedKind:
-    """How a kind is listed. `columns` are of its table; `refers` names the collections its rows
-    need; `filters` are by option. A `localized` kind has names in several languages; of a paged
-    kind JSON has the newest ones only where no limit is said.
+    """How a kind is listed. `columns` are those of its table; `refers` names the collections its
+    rows need; `filters` are by option. A `localized` kind has names in several languages; of a
+    paged kind JSON has the newest ones only where no limit is said.
     """
 
     kind: Kind
@@ -53,7 +53,7 @@ class ListedKind:
 
 @dataclass(frozen=True, slots=True)
 class ListOptions:
-    """The options of a list; None: not given."""
+    """The values of a list's options; None: not given."""
 
     as_json: bool = False
     url: str | None = None
@@ -77,7 +77,7 @@ def time_column(name: str) -> Callable[[Record, Names], str]:
 
 
 def reference_column(collection: str, key: str, name: str) -> Callable[[Record, Names], Any]:
-    """Make a column with a key of the record that is referred to."""
+    """Make a column with a key of the record it refers to."""
 
     def of(record: Record, names: Names) -> Any:
         referred = names.get(collection, {}).get(record[key])
@@ -142,7 +142,7 @@ def _option(name: str, filter_: Filter) -> Any:
 
 
 def list_records(listed: ListedKind, asked: ListOptions) -> None:
-    """Print the records of a kind: as a table, or as the contract's JSON."""
+    """Print the records of a kind, as a table or as the contract's JSON."""
     from jobauto_prefect.cli.connection.client import Client, call_facade
 
     rows = asked.limit or (None if asked.as_json and not listed.kind.paged else DEFAULT_ROWS)
@@ -190,7 +190,7 @@ def _columns(
     available = {**members, **listed.columns}
     wanted = [name.strip() for name in asked.split(",") if name.strip()]
     unknown = [name for name in wanted if name not in available]
-    if unknown and records:  # fields that these records lack, as definitions leave some out
+    if unknown and records:  # fields that these records lack, such as optional ones of definitions
         from jobauto_prefect.facade.kinds.registry import BY_ITEM
 
         fields = BY_ITEM[listed.kind.item].answer.field_names()

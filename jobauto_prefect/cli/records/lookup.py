@@ -1,4 +1,4 @@
-"""Records as people name them on the command line."""
+"""Finds the records that people name on the command line."""
 
 import contextlib
 import json
@@ -31,8 +31,8 @@ async def find_application(client: "Client", word: str) -> Record:
     """Find the application with this id, UUID, or name in any language.
 
     Raises:
-        NotFound: there is none.
-        Conflict: several have the name; the message has their ids.
+        NotFound: no such application exists.
+        Conflict: several have the name; the message lists their ids.
     """
     record = await find_named(client, "app", word)
     if record is not None:
@@ -50,15 +50,15 @@ async def find_application(client: "Client", word: str) -> Record:
 
 
 def is_number(word: str) -> bool:
-    """Whether a word is a record's number; digits of other scripts are names."""
+    """Whether a word is a record's number; digits of other scripts make a name."""
     return re.fullmatch("[0-9]{1,19}", word) is not None
 
 
 async def find_id(client: "Client", kind: str, word: str) -> int:
-    """Find the id of a record by its number, or by its name as files refer to it.
+    """Find the id of a record by its number, or by its name as in files.
 
     Raises:
-        NotFound: there is none of that name.
+        NotFound: no record has that name.
         Conflict: several applications have the name.
     """
     if kind in FINDERS:
@@ -70,7 +70,7 @@ async def find_id(client: "Client", kind: str, word: str) -> int:
 
 
 async def _find_user(client: "Client", word: str) -> int:
-    # By login first: it may have digits only.
+    # First by login, which may consist of digits.
     users = list(await client.get("/users.json", login=word))
     if users:
         return int(users[0])
@@ -80,7 +80,7 @@ async def _find_user(client: "Client", word: str) -> int:
 
 
 async def _find_app(client: "Client", word: str) -> int:
-    # In any language; a word of digits only is always an id.
+    # By name in any language; a word of digits is always an id.
     return int(word) if is_number(word) else int((await find_application(client, word))["id"])
 
 
@@ -88,7 +88,7 @@ FINDERS: Mapping[str, Callable[["Client", str], Awaitable[int]]] = {
     "app": _find_app,
     "user": _find_user,
 }
-"""How records are found whose names mean more here than in a path of the facade."""
+"""Finders of kinds with more names than the facade accepts in a path."""
 
 
 def path_of(kind: str, word: str) -> str:
@@ -99,7 +99,7 @@ def path_of(kind: str, word: str) -> str:
 async def find_named(
     client: "Client", kind: str, word: str, company: str | None = None
 ) -> Record | None:
-    """Find the record that a name means to the facade, a company's own first; None: none."""
+    """Find the record that the facade knows by a name, a company's own first, or return None."""
     for meant in (*([f"{company}/{word}"] if company else ()), word):
         with contextlib.suppress(NotFound):
             record: Record = await client.get(f"{path_of(kind, meant)}.json")
@@ -111,7 +111,7 @@ async def find_job_id(client: "Client", word: str) -> int:
     """Find a job by its number, or as the newest one of a run template (COMPANY/NAME).
 
     Raises:
-        NotFound: there is no such run template, or it has no job yet.
+        NotFound: the run template does not exist, or has no job yet.
     """
     if is_number(word):
         return int(word)
@@ -149,7 +149,7 @@ def _names(app: Record) -> Iterator[str]:
 
 
 def is_file(word: str) -> bool:
-    """Whether a word names a file, not an application."""
+    """Whether a word names a file rather than an application."""
     from jobauto_prefect.cli.files.reader import SUFFIXES
 
     return word == "-" or Path(word).suffix in SUFFIXES or Path(word).is_file()
@@ -159,7 +159,7 @@ def read_definition(word: str) -> NamedDefinition:
     """Read the definition in a file, valid or not.
 
     Raises:
-        InvalidInput: it can't be read, or holds not just one.
+        InvalidInput: it can't be read, or does not contain exactly one.
     """
     from jobauto_prefect.cli.files.reader import load_documents
 
@@ -175,7 +175,7 @@ async def fetch_definition(client: "Client", word: str) -> NamedDefinition:
     """Fetch the definition of an application, or a former one: `WORD@NUMBER`, `WORD@VERSION`.
 
     Raises:
-        NotFound: there is no such application or version.
+        NotFound: the application or version does not exist.
     """
     try:
         app = await find_application(client, word)
@@ -191,7 +191,7 @@ async def fetch_definition(client: "Client", word: str) -> NamedDefinition:
 async def _fetch_former(client: "Client", app: Record, version: str) -> NamedDefinition:
     """Fetch a former definition.
 
-    The number counts first: it is unique, and a version may have been imported again.
+    The number takes precedence: it is unique, while a version may have been imported again.
     """
     former = await client.get(f"/app/{app['id']}/versions.json")
     of_version = [
@@ -215,7 +215,7 @@ def _title(app: Record, which: str) -> str:
 
 
 async def fetch_record_index(client: "Client", *kinds: str) -> "RecordIndex":
-    """Fetch the records of these kinds and what they refer to; without kinds all."""
+    """Fetch the records of these kinds and those they refer to; without kinds, all."""
     from jobauto_prefect.facade.apply.record_index import RecordIndex, with_references
 
     wanted = with_references(kinds or FILE_KINDS)

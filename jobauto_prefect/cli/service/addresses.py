@@ -1,4 +1,4 @@
-"""The addresses of the service of a home: its ports, its lock, and what people open."""
+"""The addresses of a home's service: its ports, its lock, and what people open."""
 
 import contextlib
 import fcntl
@@ -19,9 +19,9 @@ LOCK = "up.lock"
 
 @contextlib.contextmanager
 def hold_home(home: Path, addresses: Mapping[str, str]) -> Iterator[int]:
-    """Lock a home for a service with these addresses (settings, by name).
+    """Lock a home for a service with these addresses (settings by name).
 
-    The lock lasts as long as the file with the returned number is open.
+    The lock lasts while the returned file descriptor is open.
 
     Raises:
         Conflict: another process holds it.
@@ -29,7 +29,7 @@ def hold_home(home: Path, addresses: Mapping[str, str]) -> Iterator[int]:
     with open(home / LOCK, "a", opener=private_file) as file:
         if not _try_lock(file.fileno(), fcntl.LOCK_EX):
             raise Conflict(
-                f"jobauto up runs with {home} already; stop it, or name another JOBAUTO_HOME"
+                f"jobauto up already runs with {home}; stop it, or name another JOBAUTO_HOME"
             )
         file.truncate(0)
         file.write(json.dumps(dict(addresses)))
@@ -38,7 +38,7 @@ def hold_home(home: Path, addresses: Mapping[str, str]) -> Iterator[int]:
 
 
 def read_addresses(home: Path) -> dict[str, str]:
-    """Read the addresses of the service that runs in a home now; empty where none does."""
+    """Read the addresses of the service running in a home; empty if there is none."""
     try:
         with (home / LOCK).open() as file:
             if _try_lock(file.fileno(), fcntl.LOCK_SH):
@@ -64,7 +64,7 @@ NAMES = ("api_port", "prefect_port")
 def choose_ports(settings: "Settings", given: Mapping[str, int | None]) -> dict[str, int]:
     """Choose the ports to start with, by the names of their settings.
 
-    Those missing are the defaults.
+    Missing ones are the defaults.
     """
     ports = dict(read_ports(settings.home))
     ports |= {name: getattr(settings, name) for name in NAMES if name in settings.model_fields_set}
@@ -72,7 +72,7 @@ def choose_ports(settings: "Settings", given: Mapping[str, int | None]) -> dict[
 
 
 def read_ports(home: Path) -> dict[str, int]:
-    """Read the ports of the last time; empty where there was none."""
+    """Read the ports of the last start; empty if there was none."""
     try:
         kept = json.loads((home / FILE).read_text())
         return {name: int(kept[name]) for name in NAMES}
@@ -81,7 +81,7 @@ def read_ports(home: Path) -> dict[str, int]:
 
 
 def save_ports(settings: "Settings") -> None:
-    """Keep the ports for the next time."""
+    """Store the ports for the next start."""
     with open(settings.home / FILE, "w", opener=private_file) as file:
         json.dump({name: getattr(settings, name) for name in NAMES}, file)
 
@@ -93,7 +93,7 @@ DEFAULT_PORTS: Mapping[str, int] = {"api_port": 8000, "prefect_port": 4200}
 
 
 def public_addresses(url: str, prefect_ui: str) -> dict[str, str]:
-    """Collect what people open, by its name."""
+    """Return what people open, by name."""
     return {
         "Console": url + CONSOLE,
         "Prefect UI": prefect_ui,
@@ -103,7 +103,7 @@ def public_addresses(url: str, prefect_ui: str) -> dict[str, str]:
 
 
 def help_epilog() -> str:
-    """Write the end of `jobauto --help`."""
+    """Return the end of `jobauto --help`."""
     named = " · ".join(f"{what}: {address}" for what, address in _home_addresses(home()).items())
     return f"With `jobauto up` you open {named}"
 

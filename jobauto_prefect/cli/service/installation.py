@@ -1,4 +1,4 @@
-"""Preparing a home: key, tables, the first user, a token for its worker."""
+"""Prepares a home: key, tables, the first user, a token for its worker."""
 
 import contextlib
 import os
@@ -29,7 +29,7 @@ TOKEN_FILE = "worker.token"  # noqa: S105 - the name of a file
 
 @dataclass(frozen=True, slots=True)
 class PreparedHome:
-    """A home that is ready. `password` is the new admin's; None: there are users already."""
+    """A prepared home. `password` is the new admin's, None if users exist."""
 
     ledger: Ledger
     token_file: Path
@@ -37,10 +37,10 @@ class PreparedHome:
 
 
 def require_free(host: str, port: int, option: str) -> None:
-    """Check that nobody listens on a port.
+    """Check that a port is free.
 
     Raises:
-        Conflict: somebody does.
+        Conflict: it is not.
     """
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     with socket.socket(family) as probe:
@@ -55,10 +55,10 @@ def require_free(host: str, port: int, option: str) -> None:
 
 
 def prepare_home(settings: Settings) -> PreparedHome:
-    """Make what is missing in a home; doing it again changes nothing.
+    """Create what is missing in a home; idempotent.
 
     Raises:
-        KeyMissing: the ledger has secrets, and the key they were stored with is gone.
+        KeyMissing: the ledger has secrets, but the key they were stored with is gone.
         LedgerUnavailable: the database does not answer.
     """
     make_home(settings)
@@ -77,15 +77,15 @@ def _open_ledger(settings: Settings) -> Ledger:
     try:
         return open_ledger(settings)
     except KeyMissing:
-        if created:  # a ledger that is not new: its own key has to come back
+        if created:  # an existing ledger: it needs its own key back
             settings.key_path.unlink()
         raise
 
 
 def _create_first_user(settings: Settings, ledger: Ledger) -> str | None:
-    """Create the administrator where there is no user yet, by the command people would use.
+    """Create the administrator if there is no user yet, by the command people would use.
 
-    Return the password; None: there are users.
+    Return the password, or None if users exist.
     """
     with ledger.reading() as session:
         if newest_records(session, User, limit=1):
@@ -106,7 +106,7 @@ def _create_first_user(settings: Settings, ledger: Ledger) -> str | None:
 
 
 def _ensure_worker_token(settings: Settings, ledger: Ledger) -> Path:
-    """Make sure of a file with a valid token for the workers of this home's pool."""
+    """Make sure that a file has a valid token for the workers of this home's pool."""
     path = settings.home / TOKEN_FILE
     with contextlib.suppress(FileNotFoundError), ledger.reading() as session:
         token = bearer(session, path.read_text().strip(), ledger.clock())
@@ -114,7 +114,7 @@ def _ensure_worker_token(settings: Settings, ledger: Ledger) -> Path:
             return path
     with ledger.writing(local_actor()) as session:
         text, _ = issue_worker_token(session, [settings.pool], None)
-    path.unlink(missing_ok=True)  # one that is there may have another mode
+    path.unlink(missing_ok=True)  # an existing file may have another mode
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     with os.fdopen(descriptor, "w") as file:
         file.write(text + "\n")

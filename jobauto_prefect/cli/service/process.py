@@ -1,7 +1,7 @@
-"""The process that `jobauto up` becomes once all is prepared: it supervises the parts.
+"""The process that `jobauto up` becomes after its preparations: it supervises the parts.
 
-It needs no database, no Prefect and no library: `replace_process` replaces the program that
-prepared all by one of a few megabytes. What that is to do is JSON in a pipe; the environment stays.
+It needs no database, no Prefect and no library: `replace_process` replaces the preparing program by
+one of a few megabytes. Its plan is JSON in a pipe; the environment stays.
 """
 
 import asyncio
@@ -26,9 +26,10 @@ ANSWER_SECONDS = 2.0
 
 @dataclass(frozen=True, slots=True)
 class PartPlan:
-    """A part as JSON. Its environment is this process's, without the variables that begin with one
-    of `withheld`, and with `variables`. It is ready when `ready_url` answers, or once it
-    says so.
+    """A part as JSON.
+
+    Its environment is this process's, without variables that begin with one of `withheld`, and with
+    `variables`. It is ready when `ready_url` answers, or once it reports that itself.
     """
 
     name: str
@@ -55,11 +56,10 @@ class PartPlan:
 
 @dataclass(frozen=True, slots=True)
 class ServicePlan:
-    """All parts, in the order of starting, and what is printed when they are ready and when they
-    end.
+    """All parts, in starting order, and what to print when they are ready and when they end.
 
-    `first` is a command that runs to its end once they are ready, before that is said. `ready` and
-    `stopping` are lines for people, `event` is what programs read in place of `ready`.
+    `first` is a command to run to its end once they are ready, before that is reported. `ready` and
+    `stopping` are lines for people, `event` is what programs read instead of `ready`.
     """
 
     stages: Sequence[Sequence[PartPlan]]
@@ -73,7 +73,7 @@ class ServicePlan:
 
 @dataclass(slots=True)
 class StopRequest:
-    """The signals of this process: the first asks to stop, the second to hurry."""
+    """The signals of this process: the first asks it to stop, the second to hurry."""
 
     stop: asyncio.Event = field(default_factory=asyncio.Event)
     hurry: asyncio.Event = field(default_factory=asyncio.Event)
@@ -88,7 +88,7 @@ class StopRequest:
         (self.hurry if self.stop.is_set() else self.stop).set()
 
     async def unless_stopped(self, work: Coroutine[Any, Any, None]) -> bool:
-        """Do some work; return False where it was given up because of a signal."""
+        """Do some work; return False if a signal aborted it."""
         working = asyncio.ensure_future(work)
         stopping = asyncio.ensure_future(self.stop.wait())
         await asyncio.wait({working, stopping}, return_when=asyncio.FIRST_COMPLETED)
@@ -104,9 +104,9 @@ class StopRequest:
 
 @contextlib.asynccontextmanager
 async def run_service(plan: ServicePlan, asked: StopRequest, tell: Tell) -> AsyncIterator[bool]:
-    """Run the whole service; yield False where a signal came before it was ready.
+    """Run the whole service; yield False if a signal came before it was ready.
 
-    It ends with the context.
+    The service ends with the context.
 
     Raises:
         JobautoError: a part ended before it was ready.
@@ -149,7 +149,7 @@ async def _status(url: str) -> int:
 def _any_certificate() -> Any:
     """Accept any certificate.
 
-    Whether it is for this address does not matter to a part's being ready.
+    A part may be ready even if the certificate is for another address.
     """
     import ssl
 
@@ -159,7 +159,7 @@ def _any_certificate() -> Any:
 
 
 class EventPrinter:
-    """Prints the events of the service for people, or as JSON, one a line."""
+    """Prints the events of the service for people, or as JSON Lines."""
 
     def __init__(self, plan: ServicePlan) -> None:
         self._plan = plan
@@ -171,7 +171,7 @@ class EventPrinter:
             key = "pid" if event == "started" else "exit_code"
             self._say(json.dumps({"event": event, "part": name, key: number}))
         elif event == "ended":
-            self._say(f"{name} ended with exit code {number}; it is started again")
+            self._say(f"{name} ended with exit code {number}; restarting it")
         else:
             self._say(f"{name} runs again" if name in self._started else f"starting {name} …")
         self._started.add(name)
@@ -246,7 +246,7 @@ async def _run_to_end(plan: PartPlan, as_json: bool) -> None:
 
 
 def main() -> None:
-    """Carry out the plan that is in the pipe of this number."""
+    """Carry out the plan that is in the pipe with this number."""
     with os.fdopen(int(sys.argv[-1])) as file:
         plan = read_plan(file.read())
     run_explained(lambda: asyncio.run(supervise(plan)))

@@ -8,14 +8,14 @@ from jobauto_prefect.settings import Settings
 from jobauto_prefect.variables import variable
 
 WITHHELD = ("JOBAUTO_TOKEN", "JOBAUTO_WORKER_TOKEN")
-"""Variables no part of the service is given."""
+"""Variables that no part of the service gets."""
 
 
 def load_service_settings(load: Callable[..., Settings], **ports: int | None) -> Settings:
-    """Load the settings of a service whose parts are all on this machine.
+    """Load the settings of a service with all parts on this machine.
 
-    The address of the facade stays what the settings say where they say something; that of
-    Prefect is always the one of the server that is started here.
+    If the settings set the facade's address, it stays; Prefect's address is always that of the
+    server started here.
     """
     named = {name: port for name, port in ports.items() if port is not None}
     settings = load(**named)
@@ -26,7 +26,7 @@ def load_service_settings(load: Callable[..., Settings], **ports: int | None) ->
 
 
 def _prefect_address(settings: Settings) -> str:
-    """Return where Prefect is reached; over HTTPS by the certificate's name, the facade's."""
+    """Return Prefect's address; over HTTPS with the host of the certificate, the facade's."""
     host, scheme = reachable_host(settings.api_host), "http"
     if settings.tls_cert is not None:
         scheme = "https"
@@ -36,13 +36,13 @@ def _prefect_address(settings: Settings) -> str:
 
 
 def facade_address(settings: Settings) -> str:
-    """Return where this machine reaches the facade that runs on it."""
+    """Return the address at which this machine reaches its own facade."""
     scheme = "http" if settings.tls_cert is None else "https"
     return f"{scheme}://{reachable_host(settings.api_host)}:{settings.api_port}"
 
 
 def reachable_host(host: str) -> str:
-    """Translate the address a server listens on to one to connect to."""
+    """Translate a server's listening address to one to connect to."""
     anywhere = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}  # noqa: S104 - what to connect to instead
     return anywhere.get(host, host)
 
@@ -54,7 +54,7 @@ def part_environment(settings: Settings, inherited: Mapping[str, str]) -> dict[s
 
 
 def part_variables(settings: Settings) -> dict[str, str]:
-    """Make the variables that tell the parts of the service their settings; none is secret."""
+    """Make the variables that pass the settings to the parts of the service; none is secret."""
     return {
         "JOBAUTO_HOME": str(settings.home),
         "JOBAUTO_URL": settings.url,
@@ -66,5 +66,5 @@ def part_variables(settings: Settings) -> dict[str, str]:
 
 
 def program_command(*words: str) -> list[str]:
-    """Make the command line of this program; `-P`: nothing is imported from its folder."""
+    """Make the command line of this program; `-P`: don't import from the current folder."""
     return [sys.executable, "-P", "-m", "jobauto_prefect.cli", *words]

@@ -13,16 +13,16 @@ from jobauto_prefect.cli.service.program import (
 from jobauto_prefect.settings import Settings
 
 MARGIN_SECONDS = 15.0
-"""What a worker may take to end beyond the grace of its jobs."""
+"""How long a worker may take to end beyond the grace of its jobs."""
 
 LEDGER_ONLY = ("DB_", "JOBAUTO_DATABASE_URL", "JOBAUTO_KEY_FILE")
-"""How the variables begin that a worker, and so its jobs, must not see."""
+"""Prefixes of variables that a worker, and so its jobs, must not see."""
 
 
 def plan_stages(settings: Settings, prepared: PreparedHome) -> Sequence[Sequence[PartPlan]]:
-    """Plan all parts, those that end last first: the worker's jobs may report while they end.
+    """Plan all parts, the last to end first, as the worker's ending jobs still need to report.
 
-    Facade and services share a process, and its memory.
+    Facade and services share a process to save memory.
     """
     variables = part_variables(settings)
     worker = program_command("worker", "start", "--pool", settings.pool)

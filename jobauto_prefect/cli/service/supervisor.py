@@ -1,6 +1,6 @@
-"""Child processes that belong together: started, kept alive, ended in order and without leftovers.
+"""Supervises child processes: starts them, keeps them alive, ends them in order without leftovers.
 
-Nothing but the standard library is imported: the process that looks after the parts is to be small.
+It only imports the standard library, to keep the supervising process small.
 """
 
 import asyncio
@@ -30,20 +30,20 @@ LOG_LIMIT_BYTES = 10 * 1024 * 1024
 PR_SET_PDEATHSIG = 1
 
 READY_VARIABLE = "JOBAUTO_READY_FD"
-"""Names the pipe in which a part says, once, that it is ready."""
+"""Variable with the pipe in which a part reports, once, that it is ready."""
 
 _libc = ctypes.CDLL(None) if sys.platform == "linux" else None
 
 Tell = Callable[[str, str, int | None], None]
-"""Called with a part's name, what happened (started, ended) and its process id or exit code."""
+"""Called with a part's name, what happened (started, ended) and its pid or exit code."""
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """One child process. `ready` returns once it does its work; None: as soon as it runs.
+    """One child process. `ready` returns once it is ready; None: as soon as it is running.
 
-    With `says_ready` it says so itself instead, see `signal_ready`. `stop_seconds` is how long it
-    may take to end after SIGTERM before it is killed.
+    With `says_ready` it reports that itself instead, see `signal_ready`. `stop_seconds` is how long
+    it may take to end after SIGTERM before it is killed.
     """
 
     name: str
@@ -55,7 +55,7 @@ class Part:
 
 
 def signal_ready() -> None:
-    """Tell the supervisor of this process, if there is one, that it is ready."""
+    """Report to this process's supervisor, if there is one, that it is ready."""
     pipe = os.environ.pop(READY_VARIABLE, None)
     if pipe is not None:
         with contextlib.suppress(OSError), os.fdopen(int(pipe), "wb") as file:
@@ -63,13 +63,13 @@ def signal_ready() -> None:
 
 
 def _end_with_parent() -> None:
-    """Ask the kernel, in a new child, for SIGTERM when its parent dies, however it dies."""
+    """In a new child, ask the kernel for SIGTERM when its parent dies, for whatever reason."""
     if _libc is not None:
         _libc.prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
 
 
 class ReadyPipe:
-    """The pipe in which a child says that it is ready; see `signal_ready`."""
+    """The pipe in which a child reports that it is ready; see `signal_ready`."""
 
     def __init__(self) -> None:
         self._reading, self.writing = os.pipe()
@@ -93,7 +93,7 @@ class ReadyPipe:
 
 
 class SupervisedPart:
-    """One part while it is supervised."""
+    """One supervised part."""
 
     def __init__(self, part: Part, folder: Path, logs: Path, tell: Tell) -> None:
         self.part = part
@@ -108,7 +108,7 @@ class SupervisedPart:
         """Start the part and wait until it is ready.
 
         Raises:
-            JobautoError: it ends before it is ready, or is not ready in time.
+            JobautoError: it ended before it was ready, or was not ready in time.
         """
         with ReadyPipe() as pipe:
             process = await self._spawn(pipe if self.part.says_ready else None)
@@ -164,7 +164,7 @@ class SupervisedPart:
         return open(self.log, "ab", opener=private_file)
 
     async def _keep(self, process: asyncio.subprocess.Process) -> None:
-        """Start the part again whenever it ends, later each time it does so soon."""
+        """Restart the part whenever it ends, with growing delays if it soon ends again."""
         pause = FIRST_PAUSE_SECONDS
         while not self._stopping:
             since = time.monotonic()
@@ -179,7 +179,7 @@ class SupervisedPart:
             process = await self._spawn()
 
     async def stop(self, hurry: asyncio.Event) -> None:
-        """End the part and its children; `hurry` asks it a second time."""
+        """End the part and its children; `hurry` signals it a second time."""
         self._stopping = True
         if self._keeping is not None:
             self._keeping.cancel()
@@ -194,7 +194,7 @@ class SupervisedPart:
             async with asyncio.timeout(self.part.stop_seconds):
                 await process.wait()
         hurrying.cancel()
-        # Kill what is left of its process group.
+        # Kill the rest of its process group.
         if self._process is not None:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(self._process.pid, signal.SIGKILL)
@@ -212,7 +212,7 @@ class SupervisedPart:
 
 
 class Supervisor:
-    """The parts of one service: they start side by side, and `stages` end from last to first."""
+    """The parts of one service: started concurrently; their `stages` end from last to first."""
 
     def __init__(
         self, stages: Sequence[Sequence[Part]], folder: Path, logs: Path, tell: Tell
@@ -227,14 +227,14 @@ class Supervisor:
         """Start all parts and wait until they are ready.
 
         Raises:
-            JobautoError: one of them ends before it is ready.
+            JobautoError: one of them ended before it was ready.
         """
         async with asyncio.TaskGroup() as tasks:
             for supervised in itertools.chain(*self._stages):
                 tasks.create_task(supervised.start())
 
     async def stop(self) -> None:
-        """End all parts, the last stage first. Setting `hurry` shortens it."""
+        """End all parts, the last stage first. Setting `hurry` speeds it up."""
         for stage in reversed(self._stages):
             async with asyncio.TaskGroup() as tasks:
                 for supervised in stage:

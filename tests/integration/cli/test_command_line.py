@@ -127,7 +127,7 @@ def test_records_are_applied_while_prefect_is_away_and_a_second_time_nothing_cha
     assert looked.stdout.endswith("3 to create\n"), looked.stderr
     assert applied.returncode == 0, applied.stderr
     assert applied.stdout.endswith("3 created\n")
-    assert "Prefect does not know 2 changes yet" in applied.stderr  # the flow and the deployment
+    assert "Prefect does not have 2 changes yet" in applied.stderr  # the flow and the deployment
     assert "Traceback" not in applied.stderr
     assert {change["action"] for change in again["changes"]} == {"unchanged"}
     assert changed["changes"][2]["fields"] == {

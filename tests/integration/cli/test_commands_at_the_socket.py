@@ -182,7 +182,7 @@ def test_an_edit_sends_a_name_and_fields_and_fetches_no_list(served: Served) -> 
     twice = served.run("company", "create", "acme", "name=Other")
 
     assert json.loads(changed.stdout)["email"] == "it@acme.example"
-    assert (twice.returncode, "there is such a company already" in twice.stderr) == (1, True)
+    assert (twice.returncode, "such a company already exists" in twice.stderr) == (1, True)
     eventually(lambda: served.has_asked("POST /api/v1/company/acme.json 201"))
     eventually(lambda: served.has_asked("POST /api/v1/company/ 412"))
     for collection in ("companies", "apps", "runtemplates", "topics"):

@@ -187,7 +187,8 @@ def test_an_example_of_the_help_is_a_command_line(
     done = ways["socket"][0].run(*words, stdin="Dlouhe.heslo-77\n")
 
     absent = re.search(
-        "nobody to ask|there is no file|does not exist|no file or folder", done.stderr
+        "no terminal to ask|there is no file|does not exist|no file or folder",
+        done.stderr,
     )
     assert "unexpected" not in done.stderr
     assert done.returncode != 2 or absent, done.stderr
@@ -219,12 +220,12 @@ def test_what_can_not_work_is_one_line(
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        ("app list --url http://127.0.0.1:99999", "is no address"),
-        ("app list --url http://127.0.0.1:port", "is no address"),
-        ("app list --url http://[::1", "is no address"),
-        ("app list --url 127.0.0.1:8000", "is no address"),
-        ("app list --url ftp://localhost", "is no address"),
-        ("app list --url=", "is no address"),
+        ("app list --url http://127.0.0.1:99999", "is not an address"),
+        ("app list --url http://127.0.0.1:port", "is not an address"),
+        ("app list --url http://[::1", "is not an address"),
+        ("app list --url 127.0.0.1:8000", "is not an address"),
+        ("app list --url ftp://localhost", "is not an address"),
+        ("app list --url=", "is not an address"),
         ("app list --url http://127.0.0.1:9/?a=b", "? or #"),
         ("app list --url http://me:hunter2@127.0.0.1:9", "has credentials in it"),
         ("worker start --pool x --token-file absent", "can't be read"),

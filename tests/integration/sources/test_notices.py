@@ -557,5 +557,5 @@ def test_the_doctor_tries_the_mail_server(
     with sending(ledger, ledger_settings):
         eventually(lambda: {row.attempts for row in rows(ledger)} == {1})
     mail, slack = notice_findings(ledger_settings, ledger)
-    assert "there is no server" in mail.message
-    assert slack.message.startswith("1 notices to Slack are not accepted: it can't be reached")
+    assert "no mail server is set" in mail.message
+    assert slack.message.startswith("1 notices to Slack were rejected: it can't be reached")

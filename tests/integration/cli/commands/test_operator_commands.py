@@ -145,7 +145,7 @@ def test_the_doctor_finds_an_audit_trail_whose_end_was_changed(home: Home) -> No
         connection.execute(text("UPDATE audit_entry SET actor = 'nobody'"))
     ledger.close()
     (found,) = checks(home, code=1)["audit"]
-    assert (found["status"], found["fix"]) == ("wrong", "see all of it: jobauto audit verify")
+    assert (found["status"], found["fix"]) == ("wrong", "details: jobauto audit verify")
     assert "one was changed" in found["message"]
 
 
@@ -209,7 +209,7 @@ def test_the_doctor_names_what_is_wrong_and_the_command_that_helps(served: Home)
     assert open_["home"][0]["status"] == "warning"
     assert open_["home"][0]["fix"] == f"chmod go= {folder / 'copy.db'}"
     assert keyless["key"][0]["status"] == "wrong"
-    assert keyless["key"][0]["fix"] == "bring back your copy of it"
+    assert keyless["key"][0]["fix"] == "restore your copy of it"
 
 
 def test_the_doctor_names_a_deployment_of_no_run_template(served: Home) -> None:
@@ -224,7 +224,7 @@ def test_the_doctor_names_a_deployment_of_no_run_template(served: Home) -> None:
     prefect.delete(f"/deployments/{made}")
     (named,) = (finding for finding in found if made in finding["message"])
     assert named["status"] == "warning"
-    assert f"in work pool {POOL} is no run template's: its runs fail" in named["message"]
+    assert f"in work pool {POOL} belongs to no run template: its runs fail" in named["message"]
     assert named["fix"].startswith(f"prefect deployment delete {made}")
 
 
@@ -264,9 +264,8 @@ def test_lists_take_the_filters_of_the_rest_contract_and_the_columns_asked_for(h
     for wrong in ("abc", "0", "1.5"):
         logs = home.run("job", "logs", wrong)
         assert logs.returncode == 2
-        assert f"'{wrong}' is no number; they are in: jobauto job list" in " ".join(
-            logs.stderr.split()
-        )
+        said = " ".join(logs.stderr.replace("│", " ").split())
+        assert f"'{wrong}' is not a number; find it with: jobauto job list" in said
     assert home.run("job", "logs", "acme/One").stderr == (
         "error: acme/One has no job yet; start one: jobauto run acme/One\n"
     )
@@ -325,7 +324,7 @@ def test_a_record_is_created_changed_and_deleted_by_its_name(home: Home) -> None
     gone = home.run("template", "show", "acme/Three")
 
     assert (made["interv"], made["env"]) == ("h", {"COUNT": "2"})
-    assert "there is such a run template already" in twice.stderr
+    assert "such a run template already exists" in twice.stderr
     assert (wrong.returncode, wrong.stderr.count("\n")) == (1, 1)
     assert "'often' is not one of" in wrong.stderr
     assert unknown.returncode == 2
@@ -381,7 +380,7 @@ def test_suggested_rules_are_commands_to_copy(home: Home, tmp_path: Path) -> Non
     assert rule["env_mapping"] == {"TOTAL": "bills.total"}
     again = home.run("rule", "suggest", "acme/Read")
     assert (again.returncode, again.stdout) == (0, "")
-    assert "its rule is there" in again.stderr
+    assert "or the rule exists" in again.stderr
 
 
 def test_a_freeze_is_begun_shown_and_ended(home: Home) -> None:
@@ -392,13 +391,13 @@ def test_a_freeze_is_begun_shown_and_ended(home: Home) -> None:
     (finding,) = (one for one in checks if one["name"] == "maintenance")
     assert finding["status"] == "warning"
     assert finding["message"].startswith("maintenance: new disk; nothing starts until ")
-    assert finding["fix"] == "when it is over: jobauto resume"
+    assert finding["fix"] == "to end it: jobauto resume"
     assert json.loads(home.run("top", "--json").stdout)["maintenance"]["reason"] == "new disk"
     assert "FROZEN: new disk" in home.run("top").stdout
     wrong = home.run("pause", "--until", "soon")
     assert wrong.returncode == 1
     assert "'soon' is no time; write " in wrong.stderr
-    assert home.run("resume").stdout == "not frozen any more\n"
+    assert home.run("resume").stdout == "no longer frozen\n"
     assert json.loads(home.run("resume", "--json").stdout) == {
         "frozen": False,
         "was_frozen": False,

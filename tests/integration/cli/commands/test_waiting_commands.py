@@ -106,8 +106,8 @@ def test_a_timeout_ends_the_waiting_with_4_and_the_job_goes_on(
     assert ran.returncode == 4, ran.stderr
     assert "job 1 waits: " in ran.stderr
     assert ran.stderr.splitlines()[-1] == (
-        "job 1 is not over after 4.0 s and goes on; "
-        "follow it: jobauto job logs 1 --follow; end it: jobauto job cancel 1"
+        "job 1 has not ended after 4.0 s and continues; "
+        "follow it: jobauto job logs 1 --follow; cancel it: jobauto job cancel 1"
     )
     assert state_of_job(home) == "scheduled"
 
@@ -133,7 +133,7 @@ def test_an_interrupt_without_a_terminal_says_that_the_job_goes_on_and_how_to_en
     _, output = waiting.process.communicate(timeout=ENDS_WITHIN)
 
     assert waiting.process.returncode == 130
-    assert output.decode() == "job 1 goes on; end it: jobauto job cancel 1\n"
+    assert output.decode() == "job 1 continues; cancel it: jobauto job cancel 1\n"
     assert state_of_job(home) == "scheduled"
 
 

@@ -583,7 +583,7 @@ def test_the_command_tells_what_it_found(sealed: Ledger, ledger_settings: Settin
     code, output = run()
     assert code == 1
     assert "entry 3 is missing (seal 2)" in output
-    assert "NOT as it was sealed" in output
+    assert "NOT intact" in output
     assert "not in a seal yet: 1 since" in output
 
 
