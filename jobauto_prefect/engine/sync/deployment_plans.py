@@ -17,6 +17,7 @@ from jobauto_prefect.console_addresses import page_address
 from jobauto_prefect.definitions.records.credentials import provided_variables
 from jobauto_prefect.engine.sync.application_flows import name_is_shared
 from jobauto_prefect.errors import KeyMissing
+from jobauto_prefect.jobs.claims.approval import unapproved_priority
 from jobauto_prefect.ledger.queries.events import GivenByRules, given_by_rules
 from jobauto_prefect.ledger.queries.run_templates import templates_of_app
 from jobauto_prefect.ledger.queries.topics import topics_of
@@ -51,7 +52,7 @@ def desired_deployment(
         company_name=company.name,
         company_slug=company.slug,
         pool=template.pool or settings.pool,
-        queue=WorkQueuePlan(template.queue or DEFAULT_QUEUE, template.queue_priority),
+        queue=WorkQueuePlan(template.queue or DEFAULT_QUEUE, _priority(template, settings)),
         values={name: text for name, text in values.items() if name not in withheld},
         withheld=withheld,
         mapped=_mapped(template, given.get(template.id, GivenByRules())),
@@ -68,6 +69,10 @@ def desired_deployment(
         record_url=page_address(settings.url, "runtemplate", template.id),
     )
     return deployment_plan(facts, app.definition)
+
+
+def _priority(template: RunTemplate, settings: Settings) -> int | None:
+    return None if unapproved_priority(template, settings) else template.queue_priority
 
 
 def withheld_keys(template: RunTemplate) -> frozenset[str]:

@@ -71,6 +71,7 @@ from jobauto_prefect.facade.writes.executors import (
     ExecutorName,
     require_usable_executors,
     settle_template_approval,
+    unapproved_when_written,
 )
 from jobauto_prefect.facade.writes.notices import (
     Notices,
@@ -81,7 +82,6 @@ from jobauto_prefect.facade.writes.notices import (
 from jobauto_prefect.facade.writes.ownership import require_accessible, require_visible_definition
 from jobauto_prefect.facade.writes.retention import RetentionBody, authorize_retention
 from jobauto_prefect.facade.writes.rule_checks import vouch_for_moved
-from jobauto_prefect.jobs.claims.approval import unapproved_in_template
 from jobauto_prefect.jobs.windows.due_windows import keep_windows
 from jobauto_prefect.kinds import KINDS
 from jobauto_prefect.ledger import records
@@ -352,7 +352,7 @@ def write_template(write: WriteRequest) -> WriteResult:
     moved = _authorize_move(write, template, company)
     if owner is not None and (app or moved):
         require_accessible(write, app or template.app, owner, "/app_id")
-    unapproved_before = [] if created else unapproved_in_template(template, write.settings)
+    unapproved_before = [] if created else unapproved_when_written(write, template)
     if created:
         write.session.add(template)
     template.app = app or template.app

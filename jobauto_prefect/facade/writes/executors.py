@@ -7,7 +7,11 @@ from pydantic import WithJsonSchema
 
 from jobauto_prefect.errors import Fault, Forbidden, InvalidInput
 from jobauto_prefect.facade.writes.base import WriteRequest
-from jobauto_prefect.jobs.claims.approval import approve_template, unapproved_in_template
+from jobauto_prefect.jobs.claims.approval import (
+    approve_template,
+    unapproved_in_template,
+    unapproved_priority,
+)
 from jobauto_prefect.ledger.records import RunTemplate
 from jobauto_prefect.runtime.executors.registry import BUILT_IN, executor_faults
 
@@ -65,7 +69,15 @@ def settle_template_approval(
     if write.who.rights.system_wide:
         approve_template(template)
     else:
-        forbid_more(unapproved_in_template(template, write.settings), before)
+        forbid_more(unapproved_when_written(write, template), before)
+
+
+def unapproved_when_written(write: WriteRequest, template: RunTemplate) -> list[str]:
+    """Return everything in a run template that needs an administrator's approval, and why."""
+    return [
+        *unapproved_in_template(template, write.settings),
+        *unapproved_priority(template, write.settings),
+    ]
 
 
 def forbid_more(lacking: Collection[str], before: Collection[str]) -> None:

@@ -2,7 +2,8 @@
 
 Saving as an administrator approves the whole record, and the approval is stored beside it. Other
 people may change the rest. Every claim checks again, because the approval depends on two records
-and on settings, each of which may change independently.
+and on settings, each of which may change independently. A queue's priority is no job's: Prefect is
+told it only while it is approved.
 """
 
 import hashlib
@@ -10,6 +11,7 @@ import json
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
+from jobauto_prefect.compiler.plan import DEFAULT_QUEUE
 from jobauto_prefect.definitions import parse_kubernetes
 from jobauto_prefect.ledger.records import App, RunTemplate
 from jobauto_prefect.runtime.executors.registry import isolates, reserved_settings
@@ -32,6 +34,7 @@ def approve_template(template: RunTemplate) -> None:
         "executors": [name for name in template.executor_names if not isolates(name)],
         "settings": reserved_settings(template.executor_settings),
         "pool": template.pool,
+        "priority": _priority(template),
     }
 
 
@@ -56,6 +59,24 @@ def unapproved_in_template(
         *_pool(template, settings),
         *_unisolated(template, names),
         *_reserved(template, reserved, settings),
+    ]
+
+
+def unapproved_priority(template: RunTemplate, settings: Settings) -> list[str]:
+    """Return why a run template may not give its work queue a priority without approval.
+
+    The queue's order is that of its whole pool, so it is free only in a pool of this company alone.
+    """
+    pool, own = template.pool or settings.pool, f"{template.company.id}={template.pool}"
+    naming = {entry for entry in settings.company_pools if pool in (entry, entry.partition("=")[2])}
+    is_own = pool != settings.pool and naming == {own}
+    is_approved = _priority(template) == _approved(template).get("priority")
+    if template.queue_priority is None or is_own or is_approved:
+        return []
+    return [
+        f"the priority {template.queue_priority} of the queue {template.queue or DEFAULT_QUEUE} "
+        f"orders the jobs of all companies in the work pool {pool}; leave it out, or have an "
+        "administrator save the run template"
     ]
 
 
@@ -88,6 +109,10 @@ def _pool(template: RunTemplate, settings: Settings) -> Iterator[str]:
             f"the work pool {pool} is not among JOBAUTO_COMPANY_POOLS; "
             "an administrator can name it there, or save the run template"
         )
+
+
+def _priority(template: RunTemplate) -> list[Any]:
+    return [template.pool, template.queue, template.queue_priority]
 
 
 def _unisolated(template: RunTemplate, executors: Collection[str]) -> Iterator[str]:

@@ -9,6 +9,7 @@ import pytest
 
 from jobauto_prefect.cli.checks.examination import approval_findings
 from jobauto_prefect.console_addresses import CONTRACT
+from jobauto_prefect.engine.sync.deployment_plans import desired_deployment
 from jobauto_prefect.facade.compat.translation import PREFIXES
 from jobauto_prefect.ledger.audit.trail import SERVICE
 from jobauto_prefect.ledger.records import RunTemplate
@@ -51,7 +52,7 @@ ANYONES: dict[str, Any] = {
 def ledger_settings(ledger_settings: Settings) -> Settings:
     """An installation whose administrators have lists; the company is the first one."""
     lists = {
-        "company_pools": ("1=own", "2=theirs"),
+        "company_pools": ("1=own", "2=theirs", "all", "1=both", "2=both"),
         "helm_charts": (f"1={CHART}", "oci://registry.example.org/other"),
         "kubernetes_namespaces": (f"1={NAMESPACE}",),
         "kubernetes_service_accounts": ("listed",),
@@ -213,6 +214,66 @@ def test_a_work_pool_is_administrators_to_choose(
     post(manager, path, interv="d")
     post(manager, path, pool="jobauto")
     granted(claims, claim_of())
+
+
+def told(ledger: Ledger, settings: Settings, template_id: int) -> int | None:
+    """The priority that Prefect is told for the queue of a run template."""
+    with ledger.reading() as session:
+        plan = desired_deployment(session, session.get_one(RunTemplate, template_id), settings)
+    return plan.work_queue.priority
+
+
+def test_the_order_of_a_pool_that_others_use_is_administrators_to_choose(
+    rest: httpx.Client,
+    manager: httpx.Client,
+    claims: httpx.Client,
+    ledger: Ledger,
+    ledger_settings: Settings,
+    made: dict[str, Any],
+) -> None:
+    """A queue has one priority, for the jobs of all companies in its pool."""
+    path = f"/runtemplate/{made['id']}.json"
+    for members in (
+        {"queue_priority": 1},
+        {"queue": "default", "queue_priority": 99},
+        {"queue": "new", "queue_priority": 3},
+        {"pool": "all", "queue_priority": 1},
+        {"pool": "both", "queue_priority": 1},
+    ):
+        answer = manager.post(path, json=members)
+        assert answer.status_code == 403, (members, answer.text)
+        assert "the jobs of all companies in the work pool" in answer.json()["message"]
+    post(manager, path, pool="own", queue="soon", queue_priority=1)
+    assert told(ledger, ledger_settings, made["id"]) == 1
+    assert manager.post(path, json={"pool": None}).status_code == 403
+    post(rest, path, pool=None, queue="night", queue_priority=7)
+    post(manager, path, interv="d")
+    assert told(ledger, ledger_settings, made["id"]) == 7
+    for members in ({"queue": None}, {"queue_priority": 6}, {"pool": "all"}):
+        assert manager.post(path, json=members).status_code == 403, members
+    post(manager, path, queue="day", queue_priority=None)
+    assert manager.post(path, json={"queue_priority": 7}).status_code == 403
+
+
+def test_a_priority_nobody_approved_is_not_told(
+    rest: httpx.Client,
+    manager: httpx.Client,
+    claims: httpx.Client,
+    ledger: Ledger,
+    ledger_settings: Settings,
+    made: dict[str, Any],
+) -> None:
+    path = f"/runtemplate/{made['id']}.json"
+    post(manager, path, pool="own", queue_priority=4)
+    assert told(ledger, ledger_settings, made["id"]) == 4
+    for shared in ({"company_pools": ("own",)}, {"pool": "own"}):
+        changed = ledger_settings.model_copy(update=shared)
+        assert told(ledger, changed, made["id"]) is None, shared
+    with ledger.writing(SERVICE) as session:
+        session.get_one(RunTemplate, made["id"]).pool = None
+    assert told(ledger, ledger_settings, made["id"]) is None
+    granted(claims, claim_of())  # no job is refused for it
+    post(manager, path, interv="d")
 
 
 def document(**helm: Any) -> dict[str, Any]:
