@@ -47,6 +47,7 @@ from jobauto_prefect.logs import current_log_context
 from jobauto_prefect.monitoring import tracing
 from jobauto_prefect.runtime.protocol import (
     ApplicationDocument,
+    ArtifactPath,
     Claim,
     ClaimAnswer,
     JobId,
@@ -55,6 +56,7 @@ from jobauto_prefect.runtime.protocol import (
     RenewalAnswer,
     Report,
     ReportAnswer,
+    ShortText,
     WorkerHello,
     WorkerWelcome,
 )
@@ -226,12 +228,12 @@ def output(
 def artifact(
     job_id: JobId,
     claim_id: UUID,
-    path: str,
+    path: ArtifactPath,
     content: RawBody,
     who: CurrentWorker,
     service: CurrentService,
-    name: str = "",
-    type: str = "file",  # noqa: A002 - the protocol's word
+    name: ShortText = "",
+    type: ShortText = "file",  # noqa: A002 - the protocol's word
 ) -> Response:
     """Store a file that a job has left."""
     with service.ledger.writing(who.actor) as session:

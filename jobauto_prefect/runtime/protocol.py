@@ -5,7 +5,7 @@ renews the *lease* and sends output; at the end it *reports*, and the answer say
 Prefect.
 """
 
-from datetime import datetime
+from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Annotated, Any, Literal
 from uuid import UUID
@@ -21,7 +21,7 @@ from pydantic import (
 )
 
 from jobauto_prefect.definitions import Severity
-from jobauto_prefect.definitions.storable import storable_text
+from jobauto_prefect.definitions.storable import UNFIT, is_storable, storable_text
 
 
 class Message(BaseModel):
@@ -44,7 +44,31 @@ all."""
 MESSAGE_LENGTH = 2000
 """Characters kept of a worker's text about a job or itself: lists repeat it."""
 
-ShortText = Annotated[str, AfterValidator(lambda text: text[:MESSAGE_LENGTH])]
+ShortText = Annotated[ShownText, AfterValidator(lambda text: text[:MESSAGE_LENGTH])]
+
+LONGEST_PATH = 1000
+"""Bytes of an artifact's path; a key of a PostgreSQL index can have some 2,700."""
+
+
+def _keepable_path(path: str) -> str:
+    if not is_storable(path):
+        raise ValueError(UNFIT)
+    if len(path.encode()) > LONGEST_PATH:
+        raise ValueError(f"has more than {LONGEST_PATH} bytes")
+    return path
+
+
+ArtifactPath = Annotated[str, AfterValidator(_keepable_path)]
+
+FIRST_MOMENT, LAST_MOMENT = datetime(1970, 1, 1, tzinfo=UTC), datetime(9998, 12, 31, tzinfo=UTC)
+
+
+def _nearest_moment(at: datetime) -> datetime:
+    return min(max(at, FIRST_MOMENT), LAST_MOMENT)
+
+
+Moment = Annotated[AwareDatetime, AfterValidator(_nearest_moment)]
+"""A worker's time: the nearest that can be stored, and shown in every zone."""
 
 
 class Claim(Message):
@@ -66,17 +90,19 @@ class Claim(Message):
     flow_run_id: UUID
     run_number: int = Field(ge=1, le=2**31 - 1)
     deployment_id: UUID
-    template_id: int | None = None
+    template_id: JobId | None = None
     parameters: dict[str, Any] = {}
     auto_scheduled: bool = False
-    scheduled_for: AwareDatetime | None = None
-    idempotency_key: str | None = None
+    scheduled_for: Moment | None = None
+    idempotency_key: ShownText | None = None
     announced: bool = False
-    due: AwareDatetime | None = None
-    changed_at: AwareDatetime | None = None
+    due: Moment | None = None
+    changed_at: Moment | None = None
     worker: WorkerName
     instance: UUID
-    work_directory: str = Field(min_length=1, description="absolute; the job gets a folder in it")
+    work_directory: ShownText = Field(
+        min_length=1, description="absolute; the job gets a folder in it"
+    )
     without: list[str] = []
 
 
@@ -243,7 +269,7 @@ class OutputLines(Message):
 
     seq: int = Field(ge=1, le=MOST_LINES)
     stream: Literal["stdout", "stderr", "notice"]
-    at: AwareDatetime
+    at: Moment
     texts: list[ShownText] = Field(min_length=1, max_length=5000)
     raws: dict[int, Base64Bytes] = {}
 
@@ -315,11 +341,11 @@ class Report(Message):
     exit_code: StoredInteger | None = None
     pid: StoredInteger | None = None
     message: ShortText = ""
-    started_at: AwareDatetime | None = None
-    ended_at: AwareDatetime
+    started_at: Moment | None = None
+    ended_at: Moment
     lines: int = 0
-    notices: list[str] = []
-    produced: dict[str, dict[str, str]] = {}
+    notices: list[ShownText] = []
+    produced: dict[ShownText, dict[ShownText, ShownText]] = {}
 
 
 class ReportAnswer(Message):
@@ -345,7 +371,7 @@ class WorkerHello(Message):
     host: ShortText
     instance: UUID
     same_place: bool = False
-    run_as: dict[str, str] = {}
+    run_as: dict[ShortText, ShortText] = {}
     limit: int | None = Field(default=None, ge=1, le=2**31 - 1)
 
 

@@ -15,14 +15,13 @@ from pathlib import PurePosixPath
 from jobauto_prefect.definitions import PatternMatcher
 from jobauto_prefect.definitions.storable import read_exact, storable_text, write_exact
 from jobauto_prefect.runtime.output.masking import Masker
-from jobauto_prefect.runtime.protocol import TEMPORARY, ArtifactPattern
+from jobauto_prefect.runtime.protocol import LONGEST_PATH, TEMPORARY, ArtifactPattern
 from jobauto_prefect.wording import pluralize
 
 RESULT_NAME = "RESULT_FILE"
 MOST_FILES = 10_000  # that regular expressions are matched against
 MOST_ARTIFACTS = 1000
 DEEPEST = 32  # folders
-LONGEST_PATH = 1000  # bytes; a key of a PostgreSQL index can have some 2,700
 MOST_NAMED = 5  # of the files left out together
 FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC  # a FIFO must not block us

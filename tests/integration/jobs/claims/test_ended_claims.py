@@ -111,3 +111,45 @@ def test_the_highest_number_of_a_line_leaves_room_for_the_ledgers_own(
     assert claims.post(f"{path}/output", json=last).status_code == 204
     report(claims, launch, ending="timeout", exit_code=None, notices=["it took too long"])
     assert rest.get(f"{path.replace('jobs', 'job')}.json").json()["stdout"] == "the last\n"
+
+
+@pytest.mark.parametrize("moment", ["0001-01-01T00:00:00+14:00", "9999-12-31T23:59:59-14:00"])
+def test_times_that_no_zone_shows_hide_nothing(
+    claims: httpx.Client, rest: httpx.Client, template: dict[str, Any], moment: str
+) -> None:
+    run = {"scheduled_for": moment, "changed_at": moment}
+    launch = granted(claims, claim_of(**run, due="0001-01-01T00:00:00+14:00"))
+    path = f"/jobs/{launch['job_id']}"
+    line = lines(launch, 1, "x")
+    line["output"][0]["at"] = moment
+    assert claims.post(f"{path}/output", json=line).status_code == 204
+    report(claims, launch, started_at=moment, ended_at=moment)
+    shown = rest.get(f"/job/{launch['job_id']}.json")
+    assert shown.json()["stdout"] == "x\n"
+    assert rest.get(f"/job/{launch['job_id']}/output.json").json()
+    assert rest.get("/jobs.json").status_code == 200
+
+
+def test_text_that_can_not_be_kept_is_shown_without_it(
+    claims: httpx.Client, rest: httpx.Client, template: dict[str, Any]
+) -> None:
+    hello = {"worker": "w9x", "pool": "jobauto", "host": "h\0", "instance": str(uuid4())}
+    welcomed = claims.post("/workers", json={**hello, "run_as": {"\0": "\0"}})
+    assert welcomed.status_code == 200, welcomed.text
+    assert rest.get("/workers.json").json()["w9x"]["host"] == "h\ufffd"
+    claim = claim_of(idempotency_key="k\0", work_directory="/tmp/\0")
+    launch = granted(claims, claim)
+    at, claimed = f"/jobs/{launch['job_id']}/artifacts", {"claim_id": launch["claim_id"]}
+    for path in ("a\0b", "".join(map(str, range(1000)))):
+        refused = claims.put(at, params={**claimed, "path": path}, content=b"x")
+        assert refused.status_code == 400, refused.text
+    kept = claims.put(
+        at, params={**claimed, "path": "a", "name": "n\0", "type": "t\0"}, content=b"x"
+    )
+    assert kept.status_code == 204, kept.text
+    notices, produced = ["n\0"], {"p\0": {"a\0": "\0"}}
+    report(claims, launch, message="m\0", notices=notices, produced=produced)
+    (artifact,) = rest.get(f"/job/{launch['job_id']}.json").json()["artifacts"]
+    assert artifact["name"] == "n\ufffd"
+    refused = claims.post("/claims", json=claim_of(template_id=10**30))
+    assert refused.status_code == 400
