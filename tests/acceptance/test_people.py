@@ -38,7 +38,7 @@ def test_a_login_that_is_taken_is_refused(service: Service, anna: str) -> None:
     again = service.jobauto("user", "create", anna, "--password-stdin", stdin="another password")
 
     assert (again.returncode, again.stdout) == (1, "")
-    assert again.stderr == "error: there is a user anna already\n"
+    assert again.stderr == "error: user anna already exists\n"
 
 
 @pytest.mark.spec("5.2")

@@ -246,7 +246,7 @@ async def test_drift_is_corrected_beside_records_and_objects_that_can_not_be_rea
         await DriftMonitor(bench.context).check_next()
     assert to_be_applied(bench) == {sound}
     assert f"app {odd} is put aside" in caplog.text
-    assert f"{its_flow} is left out" in caplog.text
+    assert f"skipped {its_flow}" in caplog.text
     await DriftMonitor(bench.context).check_next()
     assert to_be_applied(bench) == {lost, sound}
 
@@ -305,7 +305,7 @@ async def test_ends_are_shown_beside_a_run_that_prefect_can_not_read(
         await Reconciler(bench.context).reconcile()
     assert await bench.state(ended[1]) == "COMPLETED"
     assert [bench.job(job_id).state for job_id, _ in waiting] == ["scheduled", "lost"]
-    assert f"{ended[0]} is left out" in caplog.text
+    assert f"skipped {ended[0]}" in caplog.text
     bench.later(timedelta(minutes=10))
     await Reconciler(bench.context).reconcile()
     assert await bench.state(ended[0]) == "COMPLETED"
@@ -394,7 +394,7 @@ async def test_drift_is_corrected_beside_run_templates_that_can_not_be_read(
         await DriftMonitor(bench.context).check_next()
     assert to_be_applied(bench) == {sound}
     assert f"run template {odd} is put aside" in caplog.text
-    assert f"{deployments[1]} is left out" in caplog.text
+    assert f"skipped {deployments[1]}" in caplog.text
     await DriftMonitor(bench.context).check_next()
     assert to_be_applied(bench) == {lost, sound}
 
