@@ -1,1 +1,1 @@
-"""Who is asking, how that is proved, and what they may do."""
+"""Who sends a request, how they are authenticated, and what they may do."""

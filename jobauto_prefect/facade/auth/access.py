@@ -1,4 +1,4 @@
-"""Looking up a record for somebody: one they may not read is not there."""
+"""Looking up a record for a person: one they may not read is not found."""
 
 from typing import TypeVar
 
@@ -15,10 +15,10 @@ R = TypeVar("R", bound=Base)
 def get_visible(
     session: ReadingSession, who: Identity, kind: type[R], record_id: int, permissions: str
 ) -> R:
-    """Return the record of that id, for somebody who may read it.
+    """Return the record of that id if the person may read it.
 
     Raises:
-        NotFound: there is none, or none they may see; the answer is the same.
+        NotFound: it does not exist or they may not see it; the answer is the same.
     """
     record = get_record(session, kind, record_id)
     if who.rights.may_read(permissions, company_of(record)):

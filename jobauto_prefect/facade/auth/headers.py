@@ -1,4 +1,4 @@
-"""The Authorization header, and which texts can be logins."""
+"""The Authorization header, and which strings can be logins."""
 
 import base64
 import unicodedata
@@ -28,7 +28,7 @@ def decode_basic(credentials: str) -> tuple[str, str]:
     It is read as UTF-8, else as Latin-1, which Prefect's pages and older clients send.
 
     Raises:
-        Unauthorized: it is no such header.
+        Unauthorized: it is not such a header.
     """
     try:
         given = base64.b64decode(credentials, validate=True)
@@ -45,6 +45,6 @@ def decode_basic(credentials: str) -> tuple[str, str]:
 
 
 def is_possible_login(text: str) -> bool:
-    """Whether a user may have this login, and a database may be asked for it."""
+    """Whether a user may have this login, and a query may contain it."""
     odd = (unicodedata.category(character) in ("Cc", "Cs") for character in text)
     return 0 < len(text) <= 250 and not any(odd)

@@ -1,4 +1,4 @@
-"""Who is asking: Bearer first, then Basic, never both (specification, section 5)."""
+"""Who sends a request: Bearer first, then Basic, never both (specification, section 5)."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -37,19 +37,19 @@ from jobauto_prefect.ledger.records import User
 from jobauto_prefect.ledger.store import Ledger
 
 WORKER = "worker"
-"""The login that goes with a worker's token."""
+"""The login of a worker's token."""
 
 STREAM_CHECK_SECONDS = 30.0
-"""How often a stream or socket that stays open asks anew what its client may do."""
+"""How often an open stream or socket checks again what its client may do."""
 
 NO_CREDENTIALS = "this needs a bearer token or a login and password"
 
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """Who is asking. `user_id` is None for workers and for the local operator.
+    """Who sends a request. `user_id` is None for workers and for the local operator.
 
-    `in_session`: they signed in at the console, and their browser says so.
+    `in_session`: the request came with a console session.
     """
 
     actor: Actor
@@ -63,18 +63,18 @@ class Identity:
         """Require that the user's password came with this request: a token may be stolen.
 
         Raises:
-            Forbidden: it came with a token. `what` begins the message.
+            Forbidden: it came with a token; the message begins with `what`.
         """
         if self.token_id is not None:
             raise Forbidden(f"{what}: send login and password (Basic) instead of a token")
 
 
 class SignInServices(Protocol):
-    """The services that signing in needs."""
+    """The services that sign-in needs."""
 
     @property
     def ledger(self) -> Ledger:
-        """Where the users are."""
+        """The store of the users."""
 
     @property
     def throttle(self) -> SignInThrottle:
@@ -90,7 +90,7 @@ class SignInServices(Protocol):
 
 
 class IdentifyingServices(SignInServices, Protocol):
-    """The services that a request of whomever needs."""
+    """The services that identifying any request needs."""
 
     @property
     def operator(self) -> Actor | None:
@@ -98,7 +98,7 @@ class IdentifyingServices(SignInServices, Protocol):
 
 
 Scheme = Callable[[SignInServices, HTTPConnection, str, str], Identity | None]
-"""Checks one scheme: None for credentials of another one, Unauthorized for bad ones of its own."""
+"""Checks one scheme: None for credentials of another scheme, Unauthorized for invalid ones."""
 
 
 def _check_bearer(
@@ -131,7 +131,7 @@ def _check_token_as_password(
 ) -> Identity | None:
     """Accept a token as the password of a Basic header; a worker's login is `worker`.
 
-    None: it is none, or another's.
+    Return None if it is not a token, or belongs to another login.
     """
     if scheme != "basic":
         return None
@@ -158,7 +158,7 @@ def sign_in(service: SignInServices, request: HTTPConnection, login: str, passwo
     """Return the account of a login and password; the first failure of one is counted and audited.
 
     Raises:
-        Unauthorized: there is none; the message is the same for every reason.
+        Unauthorized: login or password is wrong; the message is the same for every reason.
         TooManyRequests: this account has failed too often lately, from this network or from all.
     """
     address = request.client.host if request.client else None
@@ -206,7 +206,7 @@ def _load_account(service: SignInServices, login: str, origin: Origin) -> Accoun
 
 
 def current_rights(user: User, now: datetime) -> Rights:
-    """Return what a user may do now: expired roles count for nothing."""
+    """Return what a user may do now; expired roles are ignored."""
     roles = frozenset(
         Role(assignment.role)
         for assignment in user.role_assignments
@@ -220,13 +220,13 @@ def current_rights(user: User, now: datetime) -> Rights:
 
 CHAIN: tuple[Scheme, ...] = (_check_bearer, _check_basic)
 PREFECT_CHAIN: tuple[Scheme, ...] = (_check_bearer, _check_token_as_password, _check_basic)
-"""For Prefect's clients: all they can be told is one text, `PREFECT_API_AUTH_STRING`."""
+"""For Prefect's clients: the only credential they can be given is `PREFECT_API_AUTH_STRING`."""
 
 
 def identify(request: Request, service: IdentifyingServices) -> Identity:
     """Identify the sender of a request. Takes tens of milliseconds: not for the event loop.
 
-    The operator at this machine's command line needs no credentials; given ones are checked.
+    The operator at this machine's command line needs no credentials; any that are sent are checked.
 
     Raises:
         Unauthorized: nobody we know.
@@ -251,7 +251,7 @@ async def current_identity(request: Request) -> Identity:
     """Return the identity that `IdentificationMiddleware` found before the request was read.
 
     Raises:
-        Unauthorized: it has not.
+        Unauthorized: it found none.
     """
     identity: Identity | None = getattr(request.state, "identity", None)
     if identity is None:
@@ -283,7 +283,7 @@ def _located(request: HTTPConnection, identity: Identity) -> Identity:
 
 
 def with_request_origin(request: HTTPConnection, actor: Actor) -> Actor:
-    """Return the actor with the address, client and id of the request."""
+    """Return the actor with the request's address, client and id."""
     return replace(
         actor,
         door=getattr(request.state, "door", actor.door),
@@ -311,7 +311,7 @@ async def require_worker(identity: Annotated[Identity, Depends(current_identity)
         Forbidden: it is not a worker's token.
     """
     if identity.worker_pools is None:
-        raise Forbidden("only a worker's token opens this; issue one: jobauto token issue --worker")
+        raise Forbidden("this needs a worker's token; issue one: jobauto token issue --worker")
     return identity
 
 

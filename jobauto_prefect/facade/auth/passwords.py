@@ -1,4 +1,4 @@
-"""Passwords: argon2id, the same time for every failure, and which ones are good enough."""
+"""Passwords: argon2id, the same time for every failure, and the strength they need."""
 
 import hmac
 import secrets
@@ -19,20 +19,20 @@ MAX_REMEMBERED = 1000
 MIN_LENGTH = 8
 MAX_LENGTH = 1000
 MIN_SCORE = 2
-"""Passwords that zxcvbn scores lower fall to fewer than a million guesses."""
+"""Passwords with a lower zxcvbn score can be found with fewer than a million guesses."""
 
 _hasher = PasswordHasher()
-# What a password is compared with where there is no user: the answer takes as long.
+# Compared with the password if there is no such user, so that the answer takes as long.
 _DUMMY_HASH = "$argon2id$v=19$m=65536,t=3,p=4$USihwHO8f0icj/JcW0vlAg$orfHT1h4N+zyrFvLivC3bmVYaM6hD6qEBmSqQgT2aQs"  # noqa: E501
-# Each comparison takes 64 MiB and four threads of its own: a burst of sign-ins must not take that
-# for every thread.
+# Each comparison takes 64 MiB and four more threads: a burst of sign-ins must not take that for
+# every thread.
 _CONCURRENT = 2
 _concurrent = threading.BoundedSemaphore(_CONCURRENT)
 
 
 def comparing_threads() -> CapacityLimiter:
-    """Return what lets so many threads compare passwords: others must not wait for a free one."""
-    return CapacityLimiter(2 * _CONCURRENT)  # most are remembered
+    """Return the limiter of threads that compare passwords: other work must not wait for one."""
+    return CapacityLimiter(2 * _CONCURRENT)  # most are cached
 
 
 def hash_password(password: str) -> str:
@@ -41,9 +41,9 @@ def hash_password(password: str) -> str:
 
 
 def password_matches(stored: str | None, password: str) -> bool:
-    """Whether a password is the one of the stored hash; None: there is no such user.
+    """Whether a password matches the stored hash; None: there is no such user.
 
-    Takes tens of milliseconds: not for the event loop.
+    Takes tens of milliseconds: do not call it in the event loop.
     """
     try:
         with _concurrent:
@@ -54,17 +54,17 @@ def password_matches(stored: str | None, password: str) -> bool:
 
 
 def encode_password(password: str) -> bytes:
-    """Return what is hashed of a password."""
-    # Keyboards differ in how they compose a letter with its accent: one password all the same.
+    """Return the bytes of a password that are hashed."""
+    # Keyboards differ in how they compose an accented letter; the password is the same.
     return unicodedata.normalize("NFC", password).encode("utf-8", "surrogatepass")
 
 
 class PasswordVerifier:
-    """Compares passwords and remembers for 5 minutes which ones matched.
+    """Compares passwords and caches matches for 5 minutes.
 
-    What is remembered is bound to the user and to the stored hash: a changed password counts at
-    once, and so does a disabled user, whom the caller reads anew each time. Only digests are
-    kept, made with a key that this process alone has and forgets. Safe between threads.
+    Entries are bound to the user and the stored hash: a changed password takes effect immediately,
+    and so does a disabled user, whom the caller reads each time. Only digests are kept, made with a
+    random key that never leaves this process. Thread-safe.
     """
 
     def __init__(self, clock: Clock = utc_now) -> None:
@@ -74,7 +74,7 @@ class PasswordVerifier:
         self._lock = threading.Lock()
 
     def matches(self, user_id: int | None, stored: str | None, password: str) -> bool:
-        """Whether a password is right, as `password_matches`, but a recent success is cached."""
+        """Whether a password is right, as `password_matches`, with recent successes cached."""
         if user_id is None or not stored:
             return password_matches(None, password)
         if self.remembers(user_id, stored, password):
@@ -109,7 +109,7 @@ class PasswordVerifier:
 
 
 def password_faults(password: str, login: str, shortest: int = MIN_LENGTH) -> list[Fault]:
-    """Return why a new password is not good enough; nothing if it is. None repeats it.
+    """Return why a new password is too weak, if it is; no reason repeats the password.
 
     `shortest` is in characters (setting `password_min_length`).
     """
@@ -129,7 +129,7 @@ def password_faults(password: str, login: str, shortest: int = MIN_LENGTH) -> li
 
 
 def _weakness(password: str, login: str) -> str | None:
-    from zxcvbn import zxcvbn  # its dictionaries take 40 ms to import
+    from zxcvbn import zxcvbn  # importing its dictionaries takes 40 ms
 
     judged = zxcvbn(password[:72], user_inputs=[login])
     if judged["score"] >= MIN_SCORE:

@@ -1,7 +1,7 @@
-"""Who may do what: one table of roles, one of memberships (reference facts, section 6).
+"""Permissions: one table of roles, one of memberships (reference facts, section 6).
 
-`super_admin` and `admin` hold everywhere, and they alone change what belongs to no company. The
-other roles hold only in the companies a person belongs to, and there the membership adds to them.
+`super_admin` and `admin` apply everywhere, and only they change what belongs to no company. The
+other roles apply only in the companies a person belongs to, where the membership adds to them.
 """
 
 from collections.abc import Mapping
@@ -62,7 +62,7 @@ ROLES: Mapping[Role, Permissions] = {
     Role.USER: _USER,
     Role.VIEWER: _VIEWER,
 }
-"""What each role may."""
+"""The permissions of each role."""
 
 MEMBERSHIPS: Mapping[Membership, Permissions] = {
     Membership.VIEWER: _VIEWER,
@@ -71,13 +71,13 @@ MEMBERSHIPS: Mapping[Membership, Permissions] = {
     | _permissions_on("companies")
     | {"jobs.delete", "members.update", "credentials.reveal"},
 }
-"""What a membership adds in its company. `members.update` is to assign and remove its members,
-`credentials.reveal` to see secret values in clear.
+"""The permissions a membership adds in its company. `members.update` allows assigning and removing
+its members, `credentials.reveal` seeing secret values in clear.
 """
 
 SYSTEM_WIDE = frozenset({Role.SUPER_ADMIN, Role.ADMIN})
 ROLE_IDS: Mapping[Role, int] = {role: number for number, role in enumerate(Role, start=1)}
-"""The ids by which lists of roles are keyed."""
+"""Ids that are keys in lists of roles."""
 
 ROLE_DESCRIPTIONS: Mapping[Role, str] = {
     Role.SUPER_ADMIN: "May everything",
@@ -88,14 +88,14 @@ ROLE_DESCRIPTIONS: Mapping[Role, str] = {
 }
 
 PERSONAL = frozenset({"profile.read", "profile.update"})
-"""Permissions about oneself: they need no company."""
+"""Permissions on one's own account: they need no company."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rights:
-    """What somebody may: everywhere, in companies, and with what belongs to no company.
+    """A person's permissions: everywhere, in companies, and on what belongs to no company.
 
-    `companies` maps the id of a company to what is allowed there.
+    `companies` maps a company's id to the permissions there.
     """
 
     everywhere: Permissions = frozenset()
@@ -104,7 +104,7 @@ class Rights:
     roles: frozenset[Role] = frozenset()
 
     def may(self, permission: str, company_id: int | None) -> bool:
-        """Whether something is allowed; None: with what belongs to no company."""
+        """Whether a permission is held; company None: on what belongs to no company."""
         if permission in self.everywhere:
             return True
         if company_id is None:
@@ -112,17 +112,17 @@ class Rights:
         return permission in self.companies.get(company_id, frozenset())
 
     def may_read(self, permissions: str, company_id: int | None) -> bool:
-        """Whether records of this kind (of this company) may be read."""
+        """Whether records of this kind (in this company) may be read."""
         return self.may(f"{permissions}.read", company_id)
 
     def require(
         self, permissions: str, action: str, company_id: int | None, record: Any = None
     ) -> None:
-        """Require a permission; `record` is what the action is done to, None for a new one.
+        """Require a permission; `record` is the object of the action, None for a new one.
 
         Raises:
-            NotFound: the record may not even be seen.
-            Forbidden: it may be seen, and this may not be done.
+            NotFound: they may not even see the record.
+            Forbidden: they may see it, but not do this.
         """
         if self.may(f"{permissions}.{action}", company_id):
             return
@@ -131,7 +131,7 @@ class Rights:
         raise Forbidden(f"this needs the permission {permissions}.{action}; ask an administrator")
 
     def companies_with(self, permission: str) -> frozenset[int] | None:
-        """Return the companies in which something is allowed; None: in all."""
+        """Return the companies in which a permission is held; None: in all."""
         if permission in self.everywhere:
             return None
         return frozenset(
@@ -139,7 +139,7 @@ class Rights:
         )
 
     def anywhere(self, permission: str) -> bool:
-        """Whether something is allowed at all."""
+        """Whether a permission is held anywhere."""
         return (
             permission in self.everywhere
             or permission in self.companyless
@@ -148,18 +148,18 @@ class Rights:
 
     @property
     def system_wide(self) -> bool:
-        """Whether one of the roles holds everywhere."""
+        """Whether one of the roles applies everywhere."""
         return not self.roles.isdisjoint(SYSTEM_WIDE)
 
     @property
     def rank(self) -> int:
-        """How high the highest role stands: 0 is super_admin; without a role, below all."""
+        """Rank of the highest role: 0 is super_admin; without a role, below all."""
         order = list(Role)
         return min((order.index(role) for role in self.roles), default=len(order))
 
 
 def combine_rights(roles: frozenset[Role], memberships: Mapping[int, Membership]) -> Rights:
-    """Return what roles and memberships allow together; `memberships` is by company id."""
+    """Combine the permissions of roles and memberships; `memberships` is by company id."""
     by_role: Permissions = frozenset().union(*(ROLES[role] for role in roles))
     wide = roles & SYSTEM_WIDE
     everywhere: Permissions = frozenset().union(*(ROLES[role] for role in wide))
@@ -174,4 +174,4 @@ def combine_rights(roles: frozenset[Role], memberships: Mapping[int, Membership]
 NO_RIGHTS = Rights()
 
 EVERYTHING = Rights(everywhere=_SUPER_ADMIN, roles=frozenset({Role.SUPER_ADMIN}))
-"""What the local operator may."""
+"""The local operator's permissions."""

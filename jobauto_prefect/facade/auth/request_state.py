@@ -1,4 +1,4 @@
-"""What a request's state says: which request it is, and who sent it from this machine."""
+"""A request's state: its id, and who sent it from this machine."""
 
 import uuid
 
@@ -6,7 +6,7 @@ from starlette.requests import HTTPConnection
 
 
 def request_id_of(request: HTTPConnection) -> str:
-    """Return the id of this request, as audit entries and error answers name it."""
+    """Return this request's id, which audit entries and error responses repeat."""
     request_id: str | None = getattr(request.state, "request_id", None)
     if request_id is None:
         request_id = request.state.request_id = uuid.uuid4().hex
@@ -17,4 +17,4 @@ OPERATOR = "operator"
 """Key in a request's state: the person at this machine's command line (`local_listener`)."""
 
 ANSWER_HEADERS = "answer_headers"
-"""Key in a request's state: headers that its answer gets besides its own, whoever makes it."""
+"""Key in a request's state: headers added to its response, whatever creates the response."""

@@ -1,4 +1,4 @@
-"""Failed sign-ins are counted: of an account from a network, of an account, and from a network."""
+"""Counters of failed sign-ins: per account and network, per account, and per network."""
 
 import hashlib
 import hmac
@@ -18,7 +18,7 @@ from jobauto_prefect.ledger.store import Ledger, ReadingSession
 from jobauto_prefect.settings import Settings
 
 UNKNOWN = Actor(name="unknown", door="rest")
-"""Whom the audit trail names for a failed sign-in."""
+"""The audit trail's actor for a failed sign-in."""
 
 WRONG_PASSWORD = "login or password is wrong"  # noqa: S105 - a message
 
@@ -26,14 +26,13 @@ WRONG_PASSWORD = "login or password is wrong"  # noqa: S105 - a message
 class SignInThrottle:
     """Sliding windows of failed sign-ins, in the ledger: every process counts all failures.
 
-    A network is refused an account after so many failures from it. After more failures of the
-    account from all networks together, or of all accounts from this network, it is refused where
-    the account was not signed in to from this network within 30 days: strangers lock out nobody
-    but strangers, and one who tries a password on many accounts ends as well. The right password
-    is refused, too: the answer must not tell it apart. The same wrong password of an account
-    counts once and has one entry in the audit trail: a page that goes on sending it, ten times at
-    once, locks nobody out. Safe between threads; processes that judge the same instant may let one
-    more failure each be told, or write one more entry each.
+    After a number of failures from a network, it is refused the account. After more failures of the
+    account from all networks together, or of all accounts from this network, it is refused unless
+    the account signed in from this network within 30 days: strangers only lock out strangers, and
+    trying a password on many accounts is stopped, too. The right password is refused, too: the
+    response must not reveal it. The same wrong password of an account counts once and has one audit
+    entry: a page that keeps sending it, ten times at once, locks nobody out. Thread-safe; processes
+    that check simultaneously may each answer one more failure, or write one more entry.
     """
 
     def __init__(self, settings: Settings, ledger: Ledger) -> None:
@@ -53,21 +52,21 @@ class SignInThrottle:
         actor: Actor = UNKNOWN,
         login: str | None = None,
     ) -> Iterator[None]:
-        """Guard one sign-in: the block raises Unauthorized where it fails, which is counted.
+        """Guard one sign-in: the block raises Unauthorized if it fails, which is counted.
 
-        The first failure of a password has an audit entry, by `actor`, with the `login` that was
-        named. `stored` is the hash the password is compared with; None: there is none. A success
-        forgets the failures of the account from this network, not those from others.
+        The first failure of a password has an audit entry, by `actor`, with the given `login`.
+        `stored` is the hash the password is compared with; None: there is none. A success resets
+        the account's failures from this network, not those from others.
 
         Raises:
-            TooManyRequests: before the block, or after it where others failed meanwhile, so
-                that many guesses at once tell no more than as many in a row.
-            Unauthorized: before the block, where this very password failed from this network.
+            TooManyRequests: before the block, or after it if others failed meanwhile, so that
+                concurrent guesses reveal no more than sequential ones.
+            Unauthorized: before the block, if this password failed from this network already.
         """
         guess = self._digest_guess(origin, stored, password)
         self._require_open(origin)
         with self._ledger.reading() as session:
-            # A comparison is costly: who may repeat it without end would hold up all others.
+            # A comparison is expensive: repeating it without limit would block everyone else.
             if sign_ins.has_failed(session, origin, guess, self.since(self._ledger.clock())):
                 raise Unauthorized(WRONG_PASSWORD)
         try:
@@ -78,7 +77,7 @@ class SignInThrottle:
         self.record_success(origin, self._require_open(origin))
 
     def origin(self, login: str, address: str | None) -> Origin:
-        """Return the keys of an attempt's counters: one for the account, one for the network."""
+        """Return the keys of a sign-in's counters: one for the account, one for the network."""
         return Origin(_digest(login), _network_of(address))
 
     def since(self, now: datetime) -> datetime:
@@ -93,7 +92,7 @@ class SignInThrottle:
         return few or history.is_known(self._ledger.clock().date())
 
     def record_success(self, origin: Origin, history: History) -> None:
-        """Make the network known; written once a day, or where there are failures to forget."""
+        """Record the network as known; written once a day, or if there are failures to reset."""
         today = self._ledger.clock().date()
         if history.from_network or history.last_success != today:
             with self._ledger.writing(SERVICE) as session:
@@ -104,9 +103,9 @@ class SignInThrottle:
             return self._checked_history(session, origin, self._ledger.clock())
 
     def _digest_guess(self, origin: Origin, stored: str | None, password: str) -> str:
-        """Return what tells a guess from others, by a key that is not in the ledger.
+        """Return a guess's digest, made with a key that is not in the ledger.
 
-        What is `stored` is part of it: a password that was wrong may become the right one.
+        It includes `stored`: a password that was wrong may become the right one.
         """
         key = self._ledger.box.derived("failed sign-ins").encode()
         about = f"{origin.account}\0{stored or ''}\0".encode()
@@ -133,7 +132,7 @@ class SignInThrottle:
             counted = [(by_both, self._from_network)]
             if not history.is_known(now.date()):
                 counted += [(by_account, self._from_all), (by_network, self._of_network)]
-            # The oldest of the latest failures that are too many is the first to count no more.
+            # The oldest of the latest failures that reach the limit is the first to expire.
             ends = max(times[-limit] for times, limit in counted if len(times) >= limit)
             left = (ends + self._window - now).total_seconds()
             raise TooManyRequests(max(1, math.ceil(left)))
@@ -141,12 +140,12 @@ class SignInThrottle:
 
 
 def _times(failures: Iterable[Failure]) -> list[datetime]:
-    """Return when each of different guesses failed last, in order."""
+    """Return when each distinct guess last failed, in order."""
     return sorted({failure.guess: failure.at for failure in failures}.values())
 
 
 def _network_of(address: str | None) -> str:
-    """Return an IPv4 address, or the /64 of an IPv6 address; empty where there is none."""
+    """Return an IPv4 address, or the /64 of an IPv6 address; empty if there is none."""
     try:
         ip = ipaddress.ip_address(address or "")
     except ValueError:
@@ -154,10 +153,10 @@ def _network_of(address: str | None) -> str:
     mapped = ip.ipv4_mapped if isinstance(ip, ipaddress.IPv6Address) else ip
     if mapped is not None:
         return str(mapped)
-    # Whoever has one IPv6 address has the 2^64 around it.
+    # The owner of one IPv6 address has its whole /64.
     return str(ipaddress.ip_network((ip, 64), strict=False))
 
 
 def _digest(login: str) -> str:
-    """Return a key of one length for every text that somebody may send as a login."""
+    """Return a key of fixed length for any string sent as a login."""
     return hashlib.sha256(login.casefold().encode("utf-8", "surrogatepass")).hexdigest()

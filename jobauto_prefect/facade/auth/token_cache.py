@@ -1,4 +1,4 @@
-"""A cache of tokens and their owners, for a second; a revocation counts at once all the same."""
+"""Tokens and their owners, cached for 1 s; revocations still take effect immediately."""
 
 import threading
 from collections import OrderedDict
@@ -14,11 +14,11 @@ MAX_REMEMBERED = 1000
 
 
 class TokenCache:
-    """Look up tokens in the ledger, at most once a second for each.
+    """Looks up tokens in the ledger, at most once a second for each.
 
-    Everything is forgotten with each write that may change what somebody may do: of this process
-    right after its commit, of others as the database announces it. While nothing can be announced
-    nothing is remembered. Safe between threads.
+    Each write that may change permissions clears the cache: this process's right after commit,
+    others' when the database announces it. While nothing can be announced nothing is cached.
+    Thread-safe.
     """
 
     def __init__(self, ledger: Ledger, announcements: Announcements) -> None:
@@ -31,7 +31,7 @@ class TokenCache:
         ledger.when_rights_are_written(self.forget)
 
     def bearer(self, text: str, kinds: Collection[TokenKind] = API_KINDS) -> Bearer | None:
-        """Return the owner of a token; None where it is unknown, expired, revoked or no such."""
+        """Return the owner of a token; None if it is unknown, expired, revoked or malformed."""
         owner = self._owner(text)
         return owner if owner is not None and owner.kind in kinds else None
 
@@ -49,7 +49,7 @@ class TokenCache:
         return owner
 
     def forget(self) -> None:
-        """Drop everything that is cached."""
+        """Clear the cache."""
         with self._lock:
             self._writes += 1
             self._known.clear()
@@ -57,7 +57,7 @@ class TokenCache:
     def _remember(self, digest: str, owner: Bearer, now: datetime, writes: int) -> None:
         until = min(now + REMEMBER_FOR, owner.changes_at or now + REMEMBER_FOR)
         with self._lock:
-            # What was written since we asked may be what we did not read.
+            # A write since the query may not be in its result.
             if self._announcements.is_live and writes == self._writes:
                 self._known[digest] = owner, until
                 if len(self._known) > MAX_REMEMBERED:

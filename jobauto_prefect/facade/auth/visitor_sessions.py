@@ -1,4 +1,4 @@
-"""Sessions of the console: a cookie that names a token, and the requests at which it counts."""
+"""Console sessions: a cookie that names a token, and the requests for which it is valid."""
 
 from datetime import timedelta
 
@@ -18,11 +18,11 @@ SIGN_OUT = "/logout"
 
 
 DOOR = "console"
-"""How the audit trail calls the console."""
+"""The console's name in the audit trail."""
 
 
 SESSION = "session"
-"""Key in a request's state: the session that the console's own calls of the contract are of."""
+"""Key in a request's state: the session of the console's own calls of the contract."""
 
 
 SESSION_LIFETIME = timedelta(hours=12)
@@ -32,14 +32,14 @@ _COOKIE = "jobauto_session"
 
 
 def session_token(request: Request) -> str | None:
-    """Return the token that the cookie of a request names; None where there is none that counts.
+    """Return the token that a request's cookie names; None if there is no valid one.
 
-    It is no bearer token: whoever gets hold of the cookie has nothing for the contract or Prefect.
-    It counts at the console's own addresses and for the contract's pages. Every other address
-    knows the Authorization header alone.
+    It is not a bearer token: a stolen cookie gives no access to the contract's data or Prefect. It
+    is valid at the console's own addresses and for the contract's pages. Every other address
+    accepts the Authorization header only.
 
     Raises:
-        Forbidden: the request changes something, and nothing says that a page from here sent it.
+        Forbidden: the request changes something, and has no proof that a page from here sent it.
     """
     called: str | None = getattr(request.state, SESSION, None)
     if called is not None:
@@ -53,7 +53,7 @@ def session_token(request: Request) -> str | None:
 
 
 def offers_sign_in(request: Request) -> bool:
-    """Whether somebody unknown is shown the form here, and not asked by the browser."""
+    """Whether an anonymous visitor gets the sign-in form instead of the browser's dialog."""
     return _is_console(request) or (
         _is_page(request)
         and _cookie_name(request) in request.cookies
@@ -62,7 +62,7 @@ def offers_sign_in(request: Request) -> bool:
 
 
 def keep_session(request: Request, response: Response, token: str) -> None:
-    """Let the browser come with this token from now on."""
+    """Set the cookie: the browser sends this token from now on."""
     response.set_cookie(
         _cookie_name(request),
         token,
@@ -75,12 +75,12 @@ def keep_session(request: Request, response: Response, token: str) -> None:
 
 
 def session_cookie(request: Request, token: str) -> str:
-    """Return the Cookie header of a browser that has this session."""
+    """Return the Cookie header of a browser with this session."""
     return f"{_cookie_name(request)}={token}"
 
 
 def forget_session(request: Request, response: Response) -> None:
-    """Let the browser forget its token."""
+    """Delete the browser's cookie."""
     response.delete_cookie(
         _cookie_name(request),
         path="/",
@@ -91,7 +91,7 @@ def forget_session(request: Request, response: Response) -> None:
 
 
 def _is_console(request: Request) -> bool:
-    """Whether this is an address of the console that wants somebody who is signed in."""
+    """Whether this is an address of the console that requires sign-in."""
     path: str = request.scope["path"]
     return path in (START, SIGN_OUT, CONSOLE) or path.startswith(f"{CONSOLE}/")
 
@@ -102,15 +102,15 @@ def _is_page(request: Request) -> bool:
 
 
 def _is_encrypted(request: HTTPConnection) -> bool:
-    """Whether HTTPS is spoken; without it nobody but this machine is answered."""
+    """Whether the request came over HTTPS; over HTTP only this machine is answered."""
     return request.url.scheme == "https"
 
 
 def _cookie_name(request: HTTPConnection) -> str:
-    """Return what the cookie is called.
+    """Return the cookie's name.
 
-    Over HTTPS its prefix lets browsers take it from this very host alone. Cookies know no ports:
-    over plain HTTP the name has it, so that two installations of a machine do not share a session.
+    Over HTTPS its prefix makes browsers accept it from this host only. Cookies ignore ports: over
+    plain HTTP the name includes it, so that two installations on a machine do not share a session.
     """
     if _is_encrypted(request):
         return f"__Host-{_COOKIE}"
@@ -118,6 +118,6 @@ def _cookie_name(request: HTTPConnection) -> str:
 
 
 def is_from_own_page(request: Request) -> bool:
-    """Whether a browser says so; an Origin of elsewhere did not come so far."""
+    """Whether a browser sent it from here; other origins were refused before."""
     fetched = request.headers.get("sec-fetch-site")
     return fetched == "same-origin" if fetched is not None else "origin" in request.headers
