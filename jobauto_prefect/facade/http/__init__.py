@@ -1,1 +1,1 @@
-"""What every request and answer of the contract has in common."""
+"""What all requests and responses of the contract have in common."""

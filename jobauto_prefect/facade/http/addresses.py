@@ -1,4 +1,4 @@
-"""Where the contract is reached: one set of routes, several addresses, each with its dialect."""
+"""Addresses of the contract: one set of routes, several prefixes, each with its dialect."""
 
 import re
 from collections.abc import Sequence
@@ -16,7 +16,7 @@ from jobauto_prefect.kinds import KINDS
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """The beginning of the contract's paths, and how it speaks there."""
+    """A path prefix of the contract, and the dialect there."""
 
     prefix: str
     dialect: Dialect = OWN
@@ -26,7 +26,7 @@ OWN_ADDRESS = Address(CONTRACT)
 
 
 class AddressMiddleware:
-    """Leads requests from every address to the routes.
+    """Maps requests from every address to the routes.
 
     The address is then in `scope["address"]`, and the path that was asked for in
     `scope["asked_path"]`.
@@ -34,13 +34,13 @@ class AddressMiddleware:
 
     def __init__(self, app: ASGIApp, others: Sequence[Address]) -> None:
         self._app = app
-        # /api begins /api/v1, too: the longest one counts.
+        # /api is also a prefix of /api/v1: the longest one wins.
         self._known = sorted(
             (OWN_ADDRESS, *others), key=lambda address: len(address.prefix), reverse=True
         )
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Handle one request; what has no address here is passed on unchanged."""
+        """Handle one request; a path with none of these prefixes is passed on unchanged."""
         if scope["type"] == "http":
             scope = self._led(scope)
         await self._app(scope, receive, send)
@@ -58,20 +58,20 @@ class AddressMiddleware:
 
 
 OF_COMPANIES = tuple([item] for item, kind in KINDS.items() if kind.is_owned)
-"""Items whose records are named `company/name` only: there the slash may be as it is."""
+"""Items whose records are named `company/name` only: their slash need not be encoded."""
 
 
 def encode_slashes(scope: Scope, prefix: str) -> str:
-    """Return the path with slashes that separate nothing as %2F, and % as %25.
+    """Return the path with slashes within a name as %2F, and % as %25.
 
-    Those are the ones that came as %2F, and those of names like `/runtemplate/acme/Nightly.json`.
+    These are slashes that came as %2F, and those of names like `/runtemplate/acme/Nightly.json`.
     """
     raw: bytes = scope.get("raw_path") or b""
     path: str = scope["path"]
     parts = path.split("/")
     if b"%2f" in raw.lower():
         parts = [unquote(part) for part in raw.decode("ascii", "replace").split("/")]
-    place = prefix.count("/") + 2  # of what follows the kind of record
+    place = prefix.count("/") + 2  # index of the part after the kind of record
     if parts[place - 1 : place] in OF_COMPANIES and _is_plain_name(parts[place:]):
         parts[place : place + 2] = ["/".join(parts[place : place + 2])]
     if not any("/" in part for part in parts):
@@ -80,7 +80,7 @@ def encode_slashes(scope: Scope, prefix: str) -> str:
 
 
 def _is_plain_name(parts: list[str]) -> bool:
-    """Whether these begin with a company and a name, not with an id and what is asked of it."""
+    """Whether these begin with a company and a name, not with an id and a subresource."""
     return (
         len(parts) > 1
         and parts[0] != ""

@@ -1,4 +1,4 @@
-"""How large a body may be, by what its request says of it, and what it is once it is unpacked."""
+"""Limits of body sizes, as declared by the request and after decompression."""
 
 import re
 import zlib
@@ -14,13 +14,13 @@ INTERNAL = "/internal/"
 """Where workers send output, reports and artifacts."""
 
 INTERNAL_BYTES = 8 * 1024 * 1024
-"""A worker's batch of output may have that many, whatever other bodies may have."""
+"""A worker's batch of output may have this many, whatever the limit of other bodies."""
 
 SIGN_IN_BYTES = 8 * 1024
-"""Of a login and a password: anybody may send them."""
+"""For a login and a password: anybody may send them."""
 
 FORM_BYTES = 256 * 1024
-"""Of the sign-in page: it may bear a form that outlived its session (`sign_in_page.MAX_KEPT`)."""
+"""For the sign-in page: it may carry a form that outlived its session (`sign_in_page.MAX_KEPT`)."""
 
 ARTIFACTS = re.compile(rf"{INTERNAL}v1/jobs/[^/]+/artifacts")
 FILES = re.compile(rf"{CONTRACT}/apply(\.[^/]+)?")
@@ -29,7 +29,7 @@ SIGN_IN_PAGE = "/login.html"
 
 
 def body_limit(path: str, settings: Settings) -> int:
-    """Return how many bytes the body of a request to this path may have."""
+    """Return the maximum bytes of a body for this path."""
     if SIGNING_IN.fullmatch(path):
         return SIGN_IN_BYTES
     if path == SIGN_IN_PAGE:
@@ -43,11 +43,11 @@ def body_limit(path: str, settings: Settings) -> int:
 
 
 def refuse_too_large(headers: Headers, limit: int) -> None:
-    """Refuse a body before it comes; `bounded` counts what really comes.
+    """Refuse a body by its declared length; `bounded` counts what is received.
 
     Raises:
-        TooLarge: it says that it has more than `limit` bytes.
-        InvalidInput: it says no number.
+        TooLarge: it declares more than `limit` bytes.
+        InvalidInput: the declared length is not a number.
     """
     length = headers.get("content-length", "0")
     if not (length.isascii() and length.isdecimal()):
@@ -72,7 +72,7 @@ def bounded(receive: Receive, limit: int) -> Receive:
 
 
 async def received(receive: Receive) -> Receive:
-    """Wait until all of a body is there; return what receives it, and what comes after it.
+    """Wait for the whole body; return a `receive` for it and what follows.
 
     Receiving raises as `receive` does.
     """
@@ -93,12 +93,12 @@ GZIP = zlib.MAX_WBITS | 16
 
 
 def unpacked(receive: Receive, headers: Headers, limit: int) -> Receive:
-    """Return what receives the body as it was before its Content-Encoding.
+    """Return a `receive` for the body decoded from its Content-Encoding.
 
     Receiving raises TooLarge for more than `limit` bytes, InvalidInput for a broken body.
 
     Raises:
-        UnknownEncoding: the body is packed in another way than by gzip.
+        UnknownEncoding: the encoding is not gzip.
     """
     receive = bounded(receive, limit)
     encoding = ", ".join(headers.getlist("content-encoding")).strip().lower()

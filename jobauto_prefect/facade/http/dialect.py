@@ -1,4 +1,4 @@
-"""How the contract speaks at an address: what is heard and what is shown pass through here.
+"""Dialects of the contract: input and output are translated here.
 
 The rest of the service knows our own words only, which are the defaults below.
 """
@@ -15,10 +15,10 @@ Fields = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class TranslatedInput:
-    """The fields of a request in our words.
+    """The fields of a request under this service's names.
 
-    `ignored` are the names of fields that the dialect has no use for; `defaults` is what a new
-    record takes where the request says nothing.
+    `ignored` are the names of fields that the dialect ignores; `defaults` are a new record's values
+    for omitted fields.
     """
 
     fields: Fields
@@ -30,12 +30,12 @@ class TranslatedInput:
 class Dialect:
     """The functions that translate; an `item` is a record kind as paths name it.
 
-    `translate_input` gets an item, the fields of a request, and the names we know. `member` gives
-    our name of a field. `only` says which records of an item there are in this dialect; None: all.
-    `show` translates a record. `arrays` tells of a route's name whether its list is an array.
-    `view` gets a route's name, what it answers, and the fields it was asked with; pages are not
-    translated. `counts_work`: run templates come with what became of their jobs. `error` gets an
-    error (None: one of HTTP alone) and the body that says it.
+    `translate_input` gets an item, the fields of a request, and this service's names. `member`
+    returns this service's name of a field. `only` selects the records of an item in this dialect;
+    None: all. `show` translates a record. `arrays` returns whether the list of a route's name is an
+    array. `view` gets a route's name, its view, and the requested fields; pages are not translated.
+    `counts_work`: run templates have counts of their jobs. `error` gets an error (None: a plain
+    HTTP error) and its body.
     """
 
     translate_input: Callable[[str, Fields, Collection[str]], TranslatedInput] = (

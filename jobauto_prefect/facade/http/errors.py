@@ -46,7 +46,7 @@ PHRASES: Mapping[int, str] = {
 
 
 MOST_TOLD = 1_000
-"""Errors that are told of one request; the message counts all."""
+"""Maximum errors reported for one request; the message counts all."""
 
 
 CHALLENGES = ('Bearer realm="jobauto"', 'Basic realm="jobauto", charset="UTF-8"')
@@ -76,7 +76,7 @@ def _respond(
 
 
 def respond_to_error(request: Request, error: JobautoError) -> Response:
-    """Answer with an error of ours."""
+    """Answer with an error of this service."""
     details: Any = [fault.as_dict() for fault in getattr(error, "faults", ())[:MOST_TOLD]]
     headers = {}
     if isinstance(error, TooManyRequests):
@@ -107,7 +107,7 @@ def add_error_handlers(app: FastAPI) -> None:
 
     @app.exception_handler(HTTPException)
     def _http(request: Request, error: HTTPException) -> Response:
-        if isinstance(error.__cause__, JobautoError):  # FastAPI's, where it reads a body itself
+        if isinstance(error.__cause__, JobautoError):  # from FastAPI, if it reads a body itself
             return respond_to_error(request, error.__cause__)
         messages = {
             404: f"there is nothing at {requested_path(request)}; see {CONTRACT}/index.json",
@@ -130,7 +130,7 @@ METHODS = ("DELETE", "GET", "POST", "PUT")
 
 
 def allowed_methods(request: Request) -> list[str]:
-    """Return the methods that are possible where this request went (RFC 9110, 10.2.1)."""
+    """Return the methods allowed at this request's path (RFC 9110, 10.2.1)."""
     methods = [
         method
         for method in METHODS

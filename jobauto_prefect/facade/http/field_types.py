@@ -1,6 +1,6 @@
-"""How clients may spell numbers, yes and no, and times: one way in, for queries and bodies.
+"""How clients may write numbers, booleans and times: one parser for queries and bodies.
 
-Query fields are text, and published clients send numbers as text in bodies, too.
+Query fields are strings, and published clients also send numbers as strings in bodies.
 """
 
 import re
@@ -62,7 +62,7 @@ def as_number(value: Any) -> float:
 
 
 def as_bool(value: Any) -> bool:
-    """Return a truth value for one in JSON, for 1 or 0, or for text.
+    """Return a boolean for one in JSON, for 1 or 0, or for text.
 
     Raises:
         ValueError: it is neither.
@@ -81,7 +81,7 @@ def as_datetime(value: Any) -> datetime:
     The offset may lack its colon.
 
     Raises:
-        ValueError: it is no time, or one that UTC can't name.
+        ValueError: it is not a time, or can't be represented in UTC.
     """
     match = _TIMESTAMP.fullmatch(value) if isinstance(value, str) else None
     if match is not None:
@@ -90,14 +90,14 @@ def as_datetime(value: Any) -> datetime:
             text = f"{match['date']}T{match['time'] or '00:00'}{offset}"
             return datetime.fromisoformat(text).astimezone(UTC)
         except (ValueError, OverflowError):
-            pass  # no such day or hour, or before the year 1
+            pass  # there is no such day or hour, or it is before the year 1
     message = "must be a time like 2026-05-01T10:00:00+02:00 or 2026-05-01 10:00:00"
     raise PydanticCustomError("time", message)
 
 
 @dataclass(frozen=True, slots=True)
 class OrText:
-    """Says in a JSON Schema that a number may also be text of a pattern."""
+    """Declares in a JSON Schema that a number may also be a string of a pattern."""
 
     pattern: str
 
@@ -109,19 +109,19 @@ class OrText:
 
 
 SIGNED = r"^(0|-?[1-9][0-9]{0,8})$"
-"""Digits that are within 32 bits, with a sign."""
+"""Digits within 32 bits, with a sign."""
 UNSIGNED = r"^(0|[1-9][0-9]{0,17})$"
-"""Digits that are within 63 bits."""
+"""Digits within 63 bits."""
 
 READ_INTEGER = BeforeValidator(as_integer)
 READ_NUMBER = BeforeValidator(as_number)
-"""For numbers with limits: they come after the limits."""
+"""For numbers with limits; listed after the limits."""
 
 Integer = Annotated[int, READ_INTEGER]
 Boolean = Annotated[
     bool,
     BeforeValidator(as_bool),
-    # Generators of clients take an enum of one type only.
+    # Client generators accept enums of one type only.
     WithJsonSchema(
         {
             "anyOf": [
@@ -140,7 +140,7 @@ Timestamp = Annotated[
 
 
 Convert = Callable[[str, Any], Any]
-"""Name of a field and what was given to its value. Raises InvalidInput."""
+"""From a field's name and its input to its value. Raises InvalidInput."""
 
 
 T = TypeVar("T")
@@ -176,7 +176,7 @@ parse_datetime = _parser(as_datetime)
 
 
 def parse_text(name: str, given: str) -> str:
-    """Return a text that a database can be asked for."""
+    """Return a text that a database query can contain."""
     if not is_storable(given) or len(given) > 255:
         raise InvalidInput([Fault(f"/{name}", "text", f"{name} can't be looked for")])
     return given
@@ -188,7 +188,7 @@ SCHEMAS: Mapping[Convert, dict[str, Any]] = {
     parse_datetime: {"type": "string", "format": "date-time"},
     parse_text: {"type": "string", "maxLength": 255},
 }
-"""What the document says of what a converter takes."""
+"""The document's schema of a converter's input."""
 
 
 def parse_enum(choices: Sequence[str]) -> Convert:

@@ -1,7 +1,7 @@
-"""`Idempotency-Key`: a POST that is repeated changes nothing more and has the first answer again.
+"""`Idempotency-Key`: a repeated POST changes nothing and returns the first response again.
 
-The answer is kept in the transaction of the write itself: there is never one without the other.
-Only writes that were done have one; what was refused is judged anew.
+The response is stored in the write's own transaction: there is never one without the other. Only
+successful writes have one; a rejected request is processed again.
 """
 
 import hashlib
@@ -19,7 +19,7 @@ from jobauto_prefect.ledger.records import IdempotencyRecord
 
 HEADER = "Idempotency-Key"
 REPLAYED = "Idempotent-Replayed"
-"""Header of an answer that is given again."""
+"""Header of a repeated response."""
 
 STORED_HEADERS = ("content-type", "location", "warning")
 _KEY = re.compile(r"[\x21-\x7e]{1,255}")
@@ -27,7 +27,7 @@ _KEY = re.compile(r"[\x21-\x7e]{1,255}")
 
 @dataclass(frozen=True, slots=True)
 class IdempotentRequest:
-    """A request to do something once; `digest` is of what it says: its query and its body."""
+    """A request to be processed once; `digest` is that of its query and body."""
 
     actor: str
     route: str
@@ -38,8 +38,8 @@ class IdempotentRequest:
         """Return the answer to the first request with this key; None: do it, then `store` it.
 
         Raises:
-            KeyReused: the first request said something else.
-            InProgress: the first request is being worked on.
+            KeyReused: the first request was different.
+            InProgress: the first request is still being processed.
         """
         kept = stored_response(session, self.actor, self.route, self.key)
         if kept is None:
@@ -51,7 +51,7 @@ class IdempotentRequest:
         return Response(kept.body, kept.status or 200, headers)
 
     def store(self, session: WritingSession, answer: Response) -> None:
-        """Keep the answer of what this session did, to be committed with it."""
+        """Store the response to this session's write, to be committed with it."""
         headers = {name: answer.headers[name] for name in STORED_HEADERS if name in answer.headers}
         session.add(
             IdempotencyRecord(
@@ -69,13 +69,13 @@ class IdempotentRequest:
 def idempotent_request(
     request: Request, actor: Actor, route: str, raw: bytes
 ) -> IdempotentRequest | None:
-    """Return what a request with this body says of being done once; None: it has no key.
+    """Return a request's idempotency key with this body's digest; None: it has no key.
 
     `route` is one name for all spellings of the route. A key counts for one user, program or
     operator, and for one route.
 
     Raises:
-        InvalidInput: the key is none, or there are several.
+        InvalidInput: the key is invalid, or there are several.
     """
     key = _key(request)
     if key is None:

@@ -1,6 +1,6 @@
-"""Routes that FastAPI examines when they are first asked for.
+"""Routes that FastAPI examines at their first request.
 
-To examine one takes it some milliseconds, and there are two hundred; a command asks for a few.
+Examining one takes some milliseconds, and there are two hundred; a command requests a few.
 """
 
 from collections.abc import Callable
@@ -13,7 +13,7 @@ from starlette.types import Receive, Scope, Send
 
 
 class LateRoute(APIRoute):
-    """Knows its path and its methods at once, and the parameters of its endpoint later."""
+    """Knows its path and methods immediately, and its endpoint's parameters later."""
 
     def __init__(self, path: str, endpoint: Callable[..., Any], **options: Any) -> None:
         Route.__init__(
@@ -31,15 +31,15 @@ class LateRoute(APIRoute):
         """Examine the endpoint as FastAPI's route does, once.
 
         Raises:
-            FastAPIError: a parameter of the endpoint is of no type it knows.
+            FastAPIError: a parameter of the endpoint has an unsupported type.
         """
         if not self._is_examined:
-            # The models of answers are for the document only.
+            # Response models are for the document only.
             super().__init__(self.path, self.endpoint, **self._options | {"responses": None})
             self._is_examined = True
 
     def examined(self, **options: Any) -> APIRoute:
-        """Return a route like this with the models of its answers, and further options."""
+        """Return a route like this with its response models and further options."""
         return APIRoute(self.path, self.endpoint, **self._options | options)
 
     async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:

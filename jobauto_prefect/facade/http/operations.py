@@ -1,4 +1,4 @@
-"""Operations of the contract: routes with what the document says of them, and what they take."""
+"""Operations of the contract: routes with their documentation and parameters."""
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property, partial
@@ -35,7 +35,7 @@ SERVICE = "Service"
 SIGNING_IN = "Signing in"
 
 OPEN: list[Json] = []
-"""`security` of an operation that anybody may use."""
+"""`security` of a public operation."""
 
 COMMON_ERRORS = (400, 403, 404, 406, 503)
 SIGN_IN_ERRORS = (401, 429)
@@ -43,16 +43,16 @@ WRITE_ERRORS = (409, 413, 415)
 SCHEMAS = "#/components/schemas/"
 
 PUBLISHED_ON_WRITES = ("limit", "token")
-"""What the published document names of writes, to which it says nothing."""
+"""Parameters that the published document declares for writes, without effect."""
 
 IGNORED = "X-Jobauto-Ignored"
-"""Header that names the query parameters a read of another dialect has left out."""
+"""Header that names the query parameters a read in another dialect ignored."""
 
 CONDITIONS = ("If-Match", "If-Unmodified-Since")
 
 
 async def refuse_conditions(request: Request) -> None:
-    """Refuse a change on conditions that are not judged here: ignored, they would overwrite.
+    """Refuse a change with preconditions that are not supported: ignored, they would overwrite.
 
     Raises:
         InvalidInput: naming them.
@@ -65,12 +65,11 @@ async def refuse_conditions(request: Request) -> None:
 
 async def refuse_unknown_parameters(request: Request) -> None:
     """Refuse query parameters that the route does not declare: a mistyped filter must not widen
-    what is changed. Reads of other dialects only name them.
-
-    What published clients add to any read is passed over; of a write, only where they speak.
+    what is changed. Reads in other dialects only name them. What published clients add to any read
+    is ignored; on a write, only in their dialect.
 
     Raises:
-        InvalidInput: with all of them.
+        InvalidInput: naming all of them.
     """
     names = list(dict.fromkeys(request.query_params))
     if not names:
@@ -103,10 +102,10 @@ async def refuse_unknown_parameters(request: Request) -> None:
 class Operation(LateRoute):
     """A route of the contract.
 
-    `body` is the model of what it is sent. Its fields, or those that `fields` names, may be in the
-    query, too; of a write also what other dialects call the fields of `item`.
-    `passed` are parameters to which it says nothing where the published dialect is spoken.
-    `parameters` are those that the endpoint reads from the request by itself.
+    `body` is the request body's model. Its fields, or those that `fields` names, may also be in the
+    query; on a write, so may other dialects' names of `item`'s fields. `passed` are parameters it
+    ignores in the published dialect. `parameters` are those that the endpoint reads from the
+    request itself.
     """
 
     def __init__(
@@ -127,7 +126,7 @@ class Operation(LateRoute):
         self._parameters = parameters
 
     def query_names(self, dialect_fields: Mapping[str, Collection[str]]) -> frozenset[str]:
-        """Return the names of all that may be in its query."""
+        """Return the names of all permitted query parameters."""
         return self._own_names | frozenset(dialect_fields.get(self.item, ()))
 
     @cached_property
@@ -138,14 +137,14 @@ class Operation(LateRoute):
         return frozenset((*names, *query_names(self._parameters()), *self._fields()))
 
     def described(self) -> APIRoute:
-        """Return the route as the document needs it: with all parameters, whoever reads them."""
+        """Return the route for the document: with all parameters, whatever reads them."""
         self.examine()
         dependency = dependency_on((*_keys_of(self.dependant), *self._parameters()))
         return self.examined(dependencies=[*self.dependencies, dependency])
 
 
 def _keys_of(dependant: Dependant) -> Iterator[Any]:
-    """Yield the parameters that dependencies read by themselves."""
+    """Yield the parameters that dependencies read themselves."""
     for each in dependant.dependencies:
         if (parameter := getattr(each.call, "parameter", None)) is not None:
             yield parameter
@@ -222,7 +221,7 @@ def operation(
 
 
 def hidden(router: APIRouter, asked: str, **options: Any) -> Callable[[Endpoint], Endpoint]:
-    """Return a decorator that adds a route which the document does not name."""
+    """Return a decorator that adds a route missing from the document."""
     return _add(router, asked, include_in_schema=False, **options)
 
 
@@ -267,7 +266,7 @@ def answered(
     status: int = 200,
     **keywords: Any,
 ) -> dict[int, Json]:
-    """Declare a successful answer; only JSON has a schema, which holds for the other formats."""
+    """Declare a successful response; only JSON has a schema, which applies to the other formats."""
     content: Json = {FORMATS[name].media_type: {} for name in formats if name != "json"}
     content = {"application/json": {}, **content}
     return {status: {"model": model, "description": description, "content": content, **keywords}}
@@ -289,7 +288,7 @@ def error_name(status: int) -> str:
 
 
 def error_responses(*statuses: int) -> dict[int, Json]:
-    """Declare errors, which look alike everywhere."""
+    """Declare errors, which have the same form everywhere."""
     return {
         status: {"$ref": f"#/components/responses/{error_name(status)}"}
         for status in sorted(statuses)

@@ -1,6 +1,6 @@
-"""Parameters: one object documents each, and whoever reads the request judges it.
+"""Parameters: one object documents each, and the reader of the request validates it.
 
-FastAPI does not judge them: what is wrong is told all at once, in the words of the dialect.
+FastAPI does not validate them: all errors are reported together, in the dialect's terms.
 """
 
 import inspect
@@ -23,7 +23,7 @@ FOR_RECORDS = tuple(name for name, body_format in FORMATS.items() if not body_fo
 FOR_LISTS = tuple(FORMATS)
 
 NAME: Json = {"type": "string", "minLength": 1, "maxLength": 255, "pattern": "[^0-9]"}
-"""What a record is called in place of its number: not digits alone."""
+"""A record's name in place of its number: not only digits."""
 
 
 def documented(
@@ -34,12 +34,12 @@ def documented(
     name: str | None = None,
     **keywords: Any,
 ) -> Any:
-    """Return the type of a parameter that FastAPI documents and lets pass as it is.
+    """Return the type of a parameter that FastAPI documents and does not validate.
 
     `keywords` are more of the document: `example`, `allowEmptyValue`, the `name` it has there
     where the route has another one (`shown`), or among the shared parameters (`shared`).
     """
-    # FastAPI drops a default that stands in a schema, and knows no other way to the document.
+    # FastAPI drops a default in a schema, and has no other way to document it.
     kept = {"x-default" if key == "default" else key: value for key, value in schema.items()}
     kept |= {f"x-{key}": value for key, value in keywords.items()}
     return Annotated[
@@ -80,7 +80,7 @@ def _is_in(place: type[params.Param], declared: Any) -> bool:
 
 
 def number_or_name(kind: Kind, lowest: int = 1) -> Json:
-    """Return the schema of what names a record of a kind."""
+    """Return the schema of a record's number or name."""
     number: Json = {"type": "integer", "minimum": lowest, "maximum": BIGGEST_ID}
     return {"anyOf": [number, NAME]} if kind.named else number
 

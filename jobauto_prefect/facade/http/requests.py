@@ -1,4 +1,4 @@
-"""What is read from a request: its id, its query and its body, as fields."""
+"""Reading requests: the query and the body, as fields."""
 
 import asyncio
 import json
@@ -21,16 +21,16 @@ T = TypeVar("T")
 
 Fields = dict[str, Any]
 INLINE_BYTES = 16 * 1024
-"""What is done with a larger body is done in a thread: others wait for the event loop."""
+"""Larger bodies are processed in a thread: other requests need the event loop."""
 
-MAX_WARNED = 50  # names in a Warning header
+MAX_WARNED = 50  # maximum names in a Warning header
 SAFE = "$/:@[]-_. "
 SECRETS = ("password", "db_password")
 """Fields that are secret themselves; those of `env` and `values` can't be in a query at all."""
 
 
 IGNORED_PARAMETERS = ("limit", "offset", "order", "token")
-"""Query parameters that a published client adds to any request; to a write they say nothing."""
+"""Query parameters that a published client adds to any request; writes ignore them."""
 
 
 class Body(BaseModel):
@@ -54,7 +54,7 @@ class Body(BaseModel):
 
 
 MAX_MEMBERS = 5_000
-"""Keys of an object: what is wrong with each is told, which takes long."""
+"""Maximum keys of an object: each key's errors are reported, which takes long."""
 
 
 def _unique_fields(pairs: list[tuple[str, Any]]) -> Fields:
@@ -105,7 +105,7 @@ def read_json(raw: bytes) -> Any:
 
 
 def refuse_unstorable(value: Any) -> None:
-    """Refuse what JSON does not have and no database keeps.
+    """Refuse what JSON does not have or no database can store.
 
     Raises:
         InvalidInput: with every error.
@@ -137,11 +137,11 @@ def read_write_query(request: Request) -> Fields:
 
 
 _LARGE = ThreadPoolExecutor(2, "large bodies")
-"""Of whomever they are: each thread takes its share of the interpreter from all other requests."""
+"""For all clients together: each thread takes its share of the interpreter from other requests."""
 
 
 async def away_from_loop(size: int, work: Callable[[], T]) -> T:
-    """Do work on a body of so many bytes: in one of few threads, unless it is small."""
+    """Process a body of this size: in one of a few threads, unless it is small."""
     if size <= INLINE_BYTES:
         return work()
     return await asyncio.get_running_loop().run_in_executor(_LARGE, copy_context().run, work)
@@ -173,14 +173,14 @@ def read_body_fields(raw: RawBody, request: Request) -> Fields:
 
 
 WHOLE_BODY = object()
-"""The value of `definition` where the body is a definition and nothing else."""
+"""The value of `definition` if the body is just a definition."""
 
 
 def merge_fields(query: Fields, body: Fields) -> Fields:
     """Return the fields of the query and of the body together.
 
     Raises:
-        InvalidInput: one is in both: nobody could say which of them counts.
+        InvalidInput: one is in both, which is ambiguous.
     """
     both = [name for name in query if name in body]
     if both:
@@ -202,7 +202,7 @@ def read_json_object(raw: bytes) -> Fields:
 
 
 async def receive_fields(raw: RawBody, request: Request) -> Fields:
-    """Return what `read_body_fields` does, without others waiting for it. Raises as it does."""
+    """Return what `read_body_fields` does, without blocking other requests. Raises as it does."""
     return await away_from_loop(len(raw), partial(read_body_fields, raw, request))
 
 
@@ -262,7 +262,7 @@ def translate_input(
 ) -> TranslatedInput:
     """Return the fields of a request for an item, translated from the dialect of its address.
 
-    What is ignored is kept for the answer's `warning_header`.
+    Ignored fields are kept for the response's `warning_header`.
     """
     translated = address_of(request).dialect.translate_input(item, fields, known_fields)
     request.state.ignored = translated.ignored
@@ -275,7 +275,7 @@ def parse_translated(request: Request, item: str, model: type[B], fields: Fields
 
 
 def warning_header(request: Request) -> dict[str, str]:
-    """Return the Warning header that names ignored fields; empty where none were."""
+    """Return the Warning header that names ignored fields; empty if there are none."""
     ignored = getattr(request.state, "ignored", ())
     if not ignored:
         return {}
@@ -284,6 +284,6 @@ def warning_header(request: Request) -> dict[str, str]:
 
 
 def requested_fields(request: Request) -> Mapping[str, Any]:
-    """Return the fields a request was made with, as far as they were read: at least its query."""
+    """Return the fields of a request that have been read: at least its query."""
     fields: Mapping[str, Any] = getattr(request.state, "fields", request.query_params)
     return fields

@@ -1,4 +1,4 @@
-"""Answers in the format that was asked for: the path's suffix, else the Accept header."""
+"""Responses in the requested format: the path's suffix, else the Accept header."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
@@ -30,24 +30,24 @@ NAMED = {
     "runtemplate": RunTemplate,
     "user": User,
 }
-"""Kinds whose names pages show in links, instead of their ids."""
+"""Kinds whose names pages show in links instead of their ids."""
 
 VIEW_SINK = "view_sink"
-"""In a request's state: a list that takes the view which a page is to be made of, unrendered."""
+"""In a request's state: a list that receives the unrendered view for a page."""
 
 
 def format_of(request: Request, *, is_list: bool = False) -> str:
     """Return the name of the format a request asks for.
 
     Raises:
-        NotAcceptable: there is no such format here.
+        NotAcceptable: the format is not available here.
     """
     suffix = request.path_params.get("suffix")
     return negotiate(suffix, request.headers.get("accept"), is_list=is_list)
 
 
 def base_of(request: Request) -> str:
-    """Return the prefix of the contract at which the request came."""
+    """Return the contract prefix of the request."""
     return address_of(request).prefix
 
 
@@ -58,7 +58,7 @@ def path_of(request: Request) -> str:
 
 
 def languages_of(request: Request) -> tuple[str, ...]:
-    """Return the languages for texts in several: those the browser asks for, then the service's."""
+    """Return the languages for localized texts: those the browser accepts, then the service's."""
     asked = parse_accept_language(request.headers.get("accept-language"))
     return (*asked, request.app.state.service.settings.language)
 
@@ -86,13 +86,13 @@ def respond(
 
 
 def visitor_in_session(request: Request) -> Identity | None:
-    """Return who came with a session of the console, which their page is to show."""
+    """Return the user of the console session, for display on their page."""
     identity: Identity | None = getattr(request.state, "identity", None)
     return identity if identity is not None and identity.in_session else None
 
 
 def route_of(request: Request) -> str:
-    """Return the name of the route that a request was led to."""
+    """Return the name of the route that matched a request."""
     name: str = request.scope["route"].name
     return name
 
@@ -116,7 +116,7 @@ def _render(format_name: str, view: View, status: int, headers: Mapping[str, str
         all_headers["Content-Security-Policy"] = CONTENT_SECURITY_POLICY
         all_headers["Vary"] += ", Accept-Language, Cookie"
         if view.session:
-            all_headers["Referrer-Policy"] = "same-origin"  # the form to sign out says where it is
+            all_headers["Referrer-Policy"] = "same-origin"  # the sign-out form sends its page
     return Response(body, status_code=status, headers=all_headers)
 
 
@@ -147,7 +147,7 @@ def respond_error(
 def respond_plain(
     request: Request, who: Identity | None, title: str, data: Any, status: int = 200
 ) -> Response:
-    """Render data that is no record of a resource."""
+    """Render data that is not a resource's record."""
     view = View(
         title=title,
         item="",
@@ -164,13 +164,13 @@ def load_names(
 ) -> dict[str, dict[str, str]]:
     """Return names for the ids in records, by kind and id: one query for each kind.
 
-    An application that a record referred to once may be another company's by now: it has none.
+    A formerly referenced application may belong to another company by now: it has no name.
     """
     wanted: dict[str, set[int]] = {}
     for record in shown:
         for name, value in record.items():
             referred = find_referenced_kind(name)
-            # The fields of a definition may be called so, too, and hold anything.
+            # A definition may have fields of the same name, with any content.
             if referred is not None and referred.item in NAMED and isinstance(value, int):
                 wanted.setdefault(referred.item, set()).add(value)
     companies = who.rights.companies_with("applications.read")
