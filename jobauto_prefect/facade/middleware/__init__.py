@@ -1,1 +1,1 @@
-"""What runs around the routes, for every request."""
+"""ASGI middleware around the routes."""

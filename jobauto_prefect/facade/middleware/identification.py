@@ -1,4 +1,4 @@
-"""Who is asking is known before anything else of a request is read or judged."""
+"""Clients are identified before anything else of a request is read or validated."""
 
 import re
 from collections.abc import Mapping
@@ -42,11 +42,11 @@ from jobauto_prefect.facade.service import Service
 from jobauto_prefect.logs import current_log_context
 
 OPEN = re.compile(rf"{CONTRACT}/(ping|login)(\.[^/]+)?|{re.escape(SIGN_IN)}")
-"""Paths that answer everybody, as `AddressMiddleware` leads to them."""
+"""Public paths, after `AddressMiddleware` has mapped them."""
 
 
 class IdentificationMiddleware:
-    """Passes on the requests of those we know, and all requests for what is open to everybody.
+    """Passes on requests of identified clients, and all requests to public paths.
 
     Workers' routes are for workers' tokens alone, all others for users with a role; to sign out
     takes none.
@@ -97,7 +97,7 @@ class IdentificationMiddleware:
                     _note_job(route.path, scope["path_params"])
 
     def _slot(self, request: Request) -> AbstractAsyncContextManager[Slot | None]:
-        """Return the place that a request has to wait for; none within another of its requests."""
+        """Return the slot a request must wait for; none within an outer request that has one."""
         identity: Identity | None = getattr(request.state, "identity", None)
         if hasattr(request.state, SLOT) or request.app.state.service.operator is not None:
             return nullcontext()
@@ -127,7 +127,7 @@ def _note_job(route: str, parts: Mapping[str, Any]) -> None:
 
 
 async def _identify(request: Request) -> int:
-    """Find out who is asking; return how many bytes their body may have."""
+    """Identify the client; return the maximum bytes of its body."""
     service: Service = request.app.state.service
     path: str = request.scope["path"]
     is_open = OPEN.fullmatch(path) is not None

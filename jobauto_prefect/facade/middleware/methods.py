@@ -1,4 +1,4 @@
-"""What HTTP says of methods, for every route alike."""
+"""HTTP methods that are handled alike for every route."""
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -24,7 +24,7 @@ def _without_body(send: Send) -> Send:
         nonlocal over
         if message["type"] != "http.response.body":
             await send(message)
-        elif not over:  # the end at once: output that is followed may come for hours
+        elif not over:  # end immediately: followed output may last for hours
             over = True
             await send({"type": "http.response.body"})
 

@@ -1,4 +1,4 @@
-"""Where a request comes from: its peer, what trusted proxies say, and the page behind it."""
+"""The origin of a request: its peer, the trusted proxies' headers, and the page that sent it."""
 
 import re
 from collections.abc import Sequence
@@ -26,7 +26,7 @@ _PROXY_HEADERS = re.compile(
     r"forwarded|via|x-(forwarded|real|original|client|cluster-client|envoy)-.+|x-forwarded"
     r"|true-client-ip|cf-connecting-ip|fastly-client-ip|front-end-https|x-(url-)?scheme"
 )
-"""Headers that proxies add: with one of them the peer is not who asks."""
+"""Headers that proxies add: with one of them the peer is not the client."""
 
 _PORTS = {"http": 80, "https": 443}
 
@@ -54,13 +54,13 @@ class ClientConnection:
 
 
 def read_connection(scope: Scope, headers: Headers, trusted: Networks) -> ClientConnection:
-    """Return how this request came, as its connection says, and trusted proxies of theirs."""
+    """Return how this request came, according to its connection and the trusted proxies."""
     client: tuple[str, int] | None = scope.get("client")
     peer = _address(client[0]) if client else None
     hosts = headers.getlist("host")
     scheme = scope["scheme"]
     if client is None or peer is None or not _is_in(peer, trusted):
-        # A server may have taken the scheme from this header, from whomever it came.
+        # A server may have taken the scheme from this header, whoever sent it.
         encrypted = _is_encrypted(scheme) and "x-forwarded-proto" not in headers
         local = _is_operator(scope) or (peer is not None and _is_local(peer, hosts, headers))
         return ClientConnection(scheme, client, encrypted or local, tuple(hosts))
@@ -103,7 +103,7 @@ def _client_behind_proxies(
 ) -> tuple[str, int]:
     """Return the right-most untrusted address in X-Forwarded-For; entries left of it can be forged.
 
-    The peer itself where there is none, or where it can't be read.
+    The peer itself if there is none, or if it can't be parsed.
     """
     for text in reversed(_list_values(headers, "x-forwarded-for")):
         address = _address(_without_port(text))
@@ -119,7 +119,7 @@ def _is_in(address: Address, networks: Networks) -> bool:
 
 
 def _list_values(headers: Headers, name: str) -> list[str]:
-    """Return the values of a header that is a list, over however many lines."""
+    """Return the values of a list header, from all its lines."""
     return [item.strip() for line in headers.getlist(name) for item in line.split(",")]
 
 

@@ -1,4 +1,4 @@
-"""Requests of the contract as spans. Only a facade that traces has this around its routes."""
+"""Requests of the contract as spans. Only used if the facade traces."""
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -9,7 +9,7 @@ from jobauto_prefect.monitoring import tracing
 
 
 class TracingMiddleware:
-    """A span for each request that writes, or that came with a `traceparent` to go on from.
+    """A span for each request that writes, or that has a `traceparent` to continue.
 
     Other reads are what programs ask all the time. Claims and reports are spans of their job.
     """

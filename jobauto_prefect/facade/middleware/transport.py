@@ -25,7 +25,7 @@ from jobauto_prefect.logs import FIELDS, log_context, valid_traceparent
 from jobauto_prefect.settings import Settings
 
 SERVER = logging.getLogger("uvicorn.error")
-"""Where the server complains of what an application raises; Prefect filters it."""
+"""The server's logger for what an application raises; Prefect filters it."""
 
 ACCESS = logging.getLogger("jobauto_prefect.access")
 REQUEST_ID = "X-Request-ID"
@@ -43,10 +43,10 @@ ROUTE = "route"
 """In a request's state: the template of its route, which routing has put there."""
 
 RequestNote = Callable[[str, str | None, int | None, float], None]
-"""Is told of each request: method, route, status (None: the client hung up), seconds."""
+"""Called after each request: method, route, status (None: the client disconnected), seconds."""
 
 MAX_QUERY_FIELDS = 1_000
-"""Queries are read in the event loop, of strangers too."""
+"""Queries are parsed in the event loop, even of unidentified clients."""
 
 _SANE_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]{0,127}", re.ASCII)
 _LONGEST_PATH = 300
@@ -54,14 +54,14 @@ _LONGEST_PATH = 300
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """Why a request is not passed on."""
+    """Why a request is refused."""
 
     status: int
     message: str
 
 
 class TransportMiddleware:
-    """Refuses what came by the wrong way, before anybody looks at its credentials.
+    """Refuses requests by transport, before their credentials are checked.
 
     To be the outermost layer of an application, of the facade and of the Prefect gateway alike,
     under a server that leaves forwarding headers alone (`server_options`). A trusted proxy's
@@ -111,15 +111,16 @@ class TransportMiddleware:
             exchange.status = exchange.status or 500
             if not exchange.is_answered:
                 raise
-            # The server would close the connection, and the client's next request fail.
+            # Otherwise the server would close the connection, and the client's next request would
+            # fail.
             SERVER.exception("Exception in ASGI application")
 
 
 class _Exchange:
     """One request and what is sent back.
 
-    `hung_up`: the client left in the middle of its body; nothing is sent any more. `is_answered`:
-    all of the answer has been sent.
+    `hung_up`: the client disconnected in the middle of its body; nothing more is sent.
+    `is_answered`: all of the answer has been sent.
     """
 
     def __init__(
@@ -162,12 +163,12 @@ class _Exchange:
         headers = MutableHeaders(raw=list(message.get("headers", ())))
         for name, value in SECURITY_HEADERS.items():
             headers.setdefault(name, value)
-        # A file that anyone may have is named by its ETag and may be kept.
+        # A public file has an ETag and may be cached.
         if self._signed_in or "etag" not in headers:
             headers.setdefault("Cache-Control", "no-store")
         headers[REQUEST_ID] = self.request_id
         headers.update(self._scope["state"].get(ANSWER_HEADERS, {}))
-        # What is left of a refused request is not read: the connection ends with the answer.
+        # The rest of a refused request is not read: the connection ends with the response.
         if self._unread and message["status"] >= 400:
             headers["Connection"] = "close"
         return headers.raw
@@ -196,7 +197,7 @@ class _Exchange:
 
 
 def _loggable(path: str) -> str:
-    """Return a path in ASCII; what is no path may hold a password (`http://user:pw@host/`)."""
+    """Return a path in ASCII; anything else may contain a password (`http://user:pw@host/`)."""
     if not path.startswith("/"):
         return "-"
     return quote(path.partition("?")[0][:_LONGEST_PATH])
@@ -219,7 +220,7 @@ def _refusal(scope: Scope, headers: Headers, arrival: ClientConnection) -> Refus
 
 
 def _changes_something(scope: Scope) -> bool:
-    # Browsers open sockets across sites without asking, and what they send may change anything.
+    # Browsers open cross-site sockets without asking, and their messages may change anything.
     return scope["type"] == "websocket" or scope["method"] not in READING
 
 
@@ -234,6 +235,6 @@ async def _refuse(refusal: Refusal, scope: Scope, exchange: _Exchange) -> None:
         "message": refusal.message,
         "request_id": exchange.request_id,
     }
-    # What is left of the request is not read.
+    # The rest of the request is not read.
     answer = JSONResponse(body, status_code=refusal.status, headers={"Connection": "close"})
     await answer(scope, exchange.receive, exchange.send)
