@@ -1,4 +1,4 @@
-"""Applications: a definition in ours, a flat record in the published dialect."""
+"""Applications: a definition in the contract, a flat record in the published dialect."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -20,12 +20,12 @@ OWN_FIELDS = ("enabled", "labels", "force", "company_id")
 TYPES = ("text", "string", "password", "file-path", "bool", "integer", "set")
 SEVERITIES = ("success", "info", "warning", "error")
 READ_ONLY = ("created", "warnings", "prefect_url", "labels", "company_id")
-"""Keys of ours that a flat record keeps."""
+"""The contract's keys that a flat record keeps."""
 
 SAME_NAMES = ("image", "executable", "homepage", "ociimage", "version", "uuid", "author", "license",
          "category")  # fmt: skip
 ABSENT = ("setup", "deploy", "code", "resultfile", "deffile", "status")
-"""Published keys that definitions have nothing for."""
+"""Published keys without a counterpart in definitions."""
 
 FLAT_FIELDS = (*SAME_NAMES, *ABSENT, "cmdparams", "helmchart", "topics", "DatCreate", "DatUpdate")
 """Keys of a flat record that definitions don't have, among others."""
@@ -94,7 +94,7 @@ def _exit_code(declared: Any) -> JsonObject:
 
 
 def _with_command(fields: JsonObject) -> JsonObject:
-    """Return a definition whose command line has the name it has in definitions."""
+    """Return a definition with its command line under the name that definitions use."""
     if "cmdparamsTemplate" in fields:
         return fields
     return {
@@ -114,7 +114,7 @@ def from_flat_record(fields: JsonObject) -> TranslatedInput:
         name: value for name, value in fields.items() if name in known_fields and value is not None
     }
     if isinstance(used.get("artifacts"), str):
-        del used["artifacts"]  # a list of paths says less than the definition
+        del used["artifacts"]  # a list of paths has less information than the definition
     for name in ("tags", "requirements"):
         if isinstance(used.get(name), str):
             used[name] = [word.strip() for word in used[name].split(",") if word.strip()]

@@ -1,4 +1,4 @@
-"""How single fields look in the published dialect: null is what its clients always take."""
+"""Single fields in the published dialect, whose clients always accept null."""
 
 import json
 from collections.abc import Callable, Mapping
@@ -12,16 +12,16 @@ JsonObject = dict[str, Any]
 Convert = Callable[[Any], Any]
 Usable = Callable[[Any], bool]
 ELLIPSIS = "…"
-"""The end of a text that is longer than published clients take."""
+"""The end of a text that is cut for published clients."""
 
 
 def int_or_none(value: Any) -> int | None:
-    """Return a JSON integer; None: it is none."""
+    """Return a JSON integer, or None if it is not one."""
     return value if type(value) is int else None
 
 
 def bool_or_none(value: Any) -> bool | None:
-    """Return true or false, never 1 or 0; None: it is neither."""
+    """Return true or false, never 1 or 0, or None if it is neither."""
     return bool(value) if isinstance(value, bool | int) else None
 
 
@@ -31,17 +31,17 @@ def text_or_none(value: Any) -> str | None:
 
 
 def object_or_none(value: Any) -> JsonObject | None:
-    """Return an object, never an array; None: it is none."""
+    """Return an object, never an array, or None if it is not one."""
     return dict(value) if isinstance(value, Mapping) else None
 
 
 def object_or_empty(value: Any) -> JsonObject:
-    """Return an object, an empty one where the value is none."""
+    """Return an object, an empty one if the value is not an object."""
     return object_or_none(value) or {}
 
 
 def cut_text(length: int) -> Convert:
-    """Return a converter to a text for people, cut where it is longer."""
+    """Return a converter to a text for people, cut if it is too long."""
 
     def cut(value: Any) -> str | None:
         shown = text_or_none(value)
@@ -51,7 +51,7 @@ def cut_text(length: int) -> Convert:
 
 
 def short_text(length: int) -> Convert:
-    """Return a converter of text that counts only as a whole; null where it is longer."""
+    """Return a converter of text that must not be cut; null if it is too long."""
 
     def whole(value: Any) -> str | None:
         shown = text_or_none(value)
@@ -78,7 +78,7 @@ def parse_json(value: Any) -> Any:
 
 
 def is_number(value: Any) -> bool:
-    """Whether it is the number of a record, or nothing."""
+    """Whether it is the number of a record, or empty."""
     try:
         as_integer(value)
     except ValueError:
@@ -87,7 +87,7 @@ def is_number(value: Any) -> bool:
 
 
 def is_object(value: Any) -> bool:
-    """Whether it is an object."""
+    """Whether it is a JSON object."""
     return isinstance(value, dict)
 
 
@@ -97,7 +97,7 @@ def is_actions(value: Any) -> bool:
 
 
 def is_uncut(value: Any) -> bool:
-    """Whether a text is no cut one that comes back: that stays as it is."""
+    """Whether a text is not a cut one sent back, which would change nothing."""
     return not (isinstance(value, str) and value.endswith(ELLIPSIS))
 
 

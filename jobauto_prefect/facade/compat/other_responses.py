@@ -1,4 +1,4 @@
-"""The answers of the published dialect that are no records of the table."""
+"""Responses of the published dialect other than the records in the table."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -22,8 +22,8 @@ COUNTED: Mapping[str, str] = {
     "user": "users",
 }
 EXPORT_FOR = timedelta(days=1)
-"""How long an export's address is said to be good. It is good for longer: it is no secret, and who
-signs in there gets their own data."""
+"""Declared validity of an export's address. It is valid for longer: it is not secret, and users who
+sign in there get their own data."""
 
 
 def _status(view: View, _asked: Asked) -> View:
@@ -48,7 +48,7 @@ def _members(view: View, _asked: Asked) -> View:
 
 
 def _export(view: View, asked: Asked) -> View:
-    """Return where the data is, for `export`; for `status` that no exports are kept."""
+    """Return the data's address for `export`; for `status`, that no exports are kept."""
     if asked.get("action") == "status":
         return replace(view, data={"success": True, "exports": []})
     generated_at = view.data["export_metadata"]["generated_at"]
@@ -64,7 +64,7 @@ def _export(view: View, asked: Asked) -> View:
 
 
 def _download(view: View, _asked: Asked) -> View:
-    """Return the data itself. What the service does not hold is there, and empty."""
+    """Return the data itself. Parts the service does not store are present but empty."""
     user = view.data["user_profile"]
     entries = view.data["audit_trails"]
     data = view.data | {

@@ -25,14 +25,14 @@ from jobauto_prefect.facade.compat.fields import (
 )
 
 ACTIONS = ("create", "update", "delete")
-"""Of audit entries. Others are not shown in this dialect."""
+"""For audit entries. Others are not shown in this dialect."""
 
 INTERVALS = ("c", "n", "i", "h", "d", "w", "m", "y")
 TASK_STATES = ("open", "running", "fulfilled", "fulfilled_late", "failed", "missed")
 
 
 def _value_of(shown: JsonObject) -> JsonObject:
-    """Return a credential's one value as `value`; of several, nobody could say which."""
+    """Return a credential's only value as `value`; with several, it would be ambiguous."""
     among = list(shown.get("values", {}).values())
     return {"type": "password", "value": short_text(255)(among[0]) if len(among) == 1 else None}
 

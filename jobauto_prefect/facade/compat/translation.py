@@ -1,4 +1,4 @@
-"""The published dialect: routes, rules and records are those of the contract, the words are not."""
+"""The published dialect: the contract's routes, rules and records under other names."""
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
@@ -17,7 +17,7 @@ from jobauto_prefect.ledger.queries.lists import Condition
 
 READERS: Mapping[str, Callable[[JsonObject], TranslatedInput]] = {"app": from_flat_record}
 MAKERS: Mapping[str, Callable[[JsonObject, str], JsonObject]] = {"app": to_flat_record}
-"""What reads and makes records that have more than other names in the dialect."""
+"""Conversions of records that differ in more than names in the dialect."""
 
 
 def translate_input(
@@ -54,7 +54,7 @@ PREFIX = "/VitexSoftware/MultiFlexi/1.0.0"
 
 
 PREFIXES = (f"/api{PREFIX}", PREFIX)
-"""Where it is spoken; one client has the second built in."""
+"""The prefixes of this dialect; one client has the second hard-coded."""
 
 
 FIELDS: Mapping[str, Collection[str]] = {
@@ -65,7 +65,7 @@ FIELDS: Mapping[str, Collection[str]] = {
 
 
 BY_ID = frozenset({"list apps", "list jobs", "list runtemplates"})
-"""Lists that are objects; the others are arrays."""
+"""Lists that are JSON objects; the others are arrays."""
 
 
 CONDITIONS: Mapping[str, Condition] = {"auditlog": Condition("action", ACTIONS, "in")}
@@ -108,12 +108,12 @@ def is_array(route: str) -> bool:
 
 
 def field_name(item: str, name: str) -> str:
-    """Return our name of a field."""
+    """Return this service's name of a field."""
     return SHAPES[item].own_name(name) if item in SHAPES else ORDERS.get(name, name)
 
 
 def translate_error(failure: Exception | None, body: Fields) -> Fields:
-    """Return an error with what clients of this dialect look for in it, beside ours."""
+    """Return an error with the members this dialect's clients expect, besides the contract's."""
     translated = body | {"success": False}
     if isinstance(failure, OtherId):
         translated |= {
