@@ -29,7 +29,7 @@ class Record(Answer):
 
     @classmethod
     def field_names(cls) -> Collection[str]:
-        """Return the names of all fields that answers have."""
+        """Return the names of all fields in responses."""
         return cls.model_fields
 
     @classmethod
@@ -109,7 +109,7 @@ JsonObject = dict[str, Any]
 def serialize_fields(model: type[BaseModel], record: object, **computed: Any) -> JsonObject:
     """Return the fields that a model names: those computed, the others as the record has them.
 
-    A field with a default is left out: it is added elsewhere.
+    Fields with a default are left out: they are added elsewhere.
     """
     return {
         name: computed[name] if name in computed else _to_json(getattr(record, name))
@@ -136,15 +136,15 @@ def isoformat(instant: datetime | None) -> str | None:
 
 
 def key_by_id(records: Sequence[Mapping[str, Any]]) -> dict[str, Mapping[str, Any]]:
-    """Return a list as clients get it: record id -> record."""
+    """Return a list as sent to clients: record id -> record."""
     return {str(record["id"]): record for record in records}
 
 
 def prefect_link(settings: Settings, path: str, object_id: object) -> str | None:
-    """Return the address of an object in Prefect's pages; None where there is no object yet."""
+    """Return the address of an object in Prefect's pages; None if there is no object yet."""
     return f"{settings.prefect_ui}/{path}/{object_id}" if object_id else None
 
 
 def tag_link(settings: Settings, tag: str) -> str:
-    """Return the address of the deployments that bear a tag."""
+    """Return the address of the deployments with a tag."""
     return f"{settings.prefect_ui}/deployments?{urlencode({'deployments.tags.name': tag})}"

@@ -46,7 +46,7 @@ class Facade(FastAPI):
         return document()
 
     def build_middleware_stack(self) -> ASGIApp:
-        """Build FastAPI's middleware stack inside our rules."""
+        """Build FastAPI's middleware stack inside the transport rules."""
         service: Service = self.state.service
         routes = AddressMiddleware(
             super().build_middleware_stack(), contract_addresses(service.settings)
@@ -59,7 +59,7 @@ class Facade(FastAPI):
 
 
 def contract_addresses(settings: Settings) -> list[Address]:
-    """Return where the contract is reached beside `/api/v1`."""
+    """Return the contract's addresses besides `/api/v1`."""
     dialect = published_dialect(settings.language)
     return [Address(ALIAS), *(Address(prefix, dialect) for prefix in PREFIXES)]
 
@@ -81,7 +81,7 @@ def create_app(
 
     @contextlib.asynccontextmanager
     async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
-        # A command's own copy is gone before what it remembers could be wrong: it need not listen.
+        # A command's own copy ends before its caches could be stale: it need not listen.
         listening = [] if operator is not None else [announcements.run()]
         beside = [asyncio.create_task(each) for each in (outbox_worker.run(), *listening)]
         yield
@@ -115,7 +115,7 @@ def create_app(
 
 
 def add_routes(app: FastAPI, *, visitors: bool) -> None:
-    """Add all routes; a command's own copy has no visitors, and need not load their pages."""
+    """Add all routes; a command's own copy has no visitors, and does not load pages."""
     contract = build_contract_router()
     for router in (worker_api.router, docs_page.router, metrics.router, contract):
         app.router.routes.extend(router.routes)
@@ -125,7 +125,7 @@ def add_routes(app: FastAPI, *, visitors: bool) -> None:
         add_pages(app)
 
 
-# The console's pages and their templates are loaded by the first visitor: commands have none.
+# The first visitor loads the console's pages and templates: commands have no visitors.
 
 
 def _sign_in_form(request: Request) -> Response:
@@ -141,7 +141,7 @@ async def _ask_to_sign_in(request: Request) -> Response:
 
 
 def _monitor(settings: Settings, ledger: Ledger) -> "FacadeMonitor":
-    """Return what measures a facade; the command line's own copy does without its library."""
+    """Return a facade's metrics; the command line's own copy does not load their library."""
     from jobauto_prefect.monitoring.instruments import FacadeMonitor
 
     monitor = FacadeMonitor()

@@ -1,4 +1,4 @@
-"""What one request may take: each route with its bounds, as the code has them.
+"""Limits of one request: each route with its bounds, taken from the code.
 
 `python -m jobauto_prefect.facade.bounds` writes docs/bounds.md.
 """
@@ -51,7 +51,7 @@ from jobauto_prefect.sources.probe import PROBE_SECONDS
 
 PARAMETER = re.compile(r"\{[^}]*\}")
 COUNTING = ("limit", "tail")
-"""Query parameters that say of how many records an answer is."""
+"""Query parameters that limit the number of records in a response."""
 
 PLANS = f"{APPLYING_THREADS} threads for all"
 OUTPUT = (
@@ -174,7 +174,7 @@ def _records_of_contract() -> Iterator[tuple[tuple[str, str], int]]:
 
 
 def gateway_bounds(settings: Settings) -> Iterator[RouteBounds]:
-    """Yield the bounds of what the gateway passes on to Prefect: for people, and for workers."""
+    """Yield the bounds of requests the gateway forwards to Prefect: for people, and for workers."""
     limit, statement = settings.body_limit_bytes, f"{statement_seconds():g} s a statement"
     for route in ROUTES:
         time = statement

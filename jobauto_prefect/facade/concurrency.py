@@ -1,4 +1,4 @@
-"""How many requests of one identity are under way at once: one can't take all from the others."""
+"""Limits of concurrent requests per identity, so that one can't starve the others."""
 
 import asyncio
 import contextlib
@@ -8,19 +8,19 @@ from dataclasses import dataclass, field
 from jobauto_prefect.errors import TooManyRequests
 
 MAX_CONCURRENT = 8
-"""Requests of one user that are under way."""
+"""Maximum concurrent requests of one user."""
 
 MAX_WAITING = 64
-"""Further ones that wait for them."""
+"""Maximum further requests that wait."""
 
 WORKERS_CONCURRENT, WORKERS_WAITING = 32, 1024
-"""The same with one worker's token: replicas may share one."""
+"""Maximum concurrent requests with one worker's token: replicas may share it."""
 
 ARTIFACTS_CONCURRENT = 4
-"""Artifacts that one worker's token sends: each is in memory as a whole."""
+"""Maximum concurrent artifacts of one worker's token: each is held in memory."""
 
 STRANGERS_CONCURRENT = 4
-"""Requests to sign in from one address that are under way: each compares a password."""
+"""Maximum concurrent sign-in requests from one address: each compares a password."""
 
 RETRY_AFTER = 1  # seconds
 
@@ -36,13 +36,13 @@ class _Slots:
 
 @dataclass(slots=True)
 class Slot:
-    """A place among the requests of one identity that are under way."""
+    """A slot among the concurrent requests of one identity."""
 
     free: asyncio.Semaphore
     held: bool = True
 
     def release(self) -> None:
-        """Let the next one begin: what is left of this request is bounded by other means."""
+        """Let the next request begin: the rest of this one is limited by other means."""
         if self.held:
             self.held = False
             self.free.release()
@@ -50,7 +50,7 @@ class Slot:
 
 @dataclass(slots=True)
 class UserConcurrency:
-    """Bounds the requests of each identity at once, in this process."""
+    """Limits the concurrent requests of each identity in this process."""
 
     most: int = MAX_CONCURRENT
     waiting: int = MAX_WAITING

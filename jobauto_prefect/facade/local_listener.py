@@ -1,8 +1,8 @@
-"""The Unix socket by which commands of this machine reach the facade.
+"""The Unix socket through which commands on this machine reach the facade.
 
-The kernel alone tells who is at the other end. The user whom the facade runs as,
+The kernel identifies the peer. The user whom the facade runs as,
 and root, have every right, as at the command line's own copy of the facade, and the audit trail
-names them `os:LOGIN`. All others are cut off before a byte of theirs is read.
+names them `os:LOGIN`. All others are disconnected before any of their bytes is read.
 """
 
 import asyncio
@@ -29,14 +29,14 @@ logger = logging.getLogger(__name__)
 
 ROOT = 0
 DRAIN_SECONDS = 5.0
-"""How long requests that are being answered have when the facade ends."""
+"""Grace period for requests in progress when the facade stops."""
 
 
 class LocalProtocol(H11Protocol):
-    """HTTP with a process of this machine."""
+    """HTTP with a process on this machine."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Accept only the service's own user and root, by what the kernel says of a peer."""
+        """Accept only the service's own user and root, by the kernel's credentials of the peer."""
         super().connection_made(transport)
         user_id = peer_user_id(transport.get_extra_info("socket"))
         if user_id in (ROOT, os.geteuid()):
@@ -89,7 +89,7 @@ async def _serve(app: FastAPI, listener: socket.socket) -> AsyncIterator[None]:
 
 
 async def _drain(state: ServerState) -> None:
-    """Finish what is being answered, as far as there is time."""
+    """Finish requests in progress, within the grace period."""
     for connection in list(state.connections):
         connection.shutdown()
     if state.tasks:

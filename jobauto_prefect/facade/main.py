@@ -1,4 +1,4 @@
-"""The facade as this process's environment and settings files say."""
+"""The facade, configured by this process's environment and settings files."""
 
 import asyncio
 import contextlib
@@ -41,7 +41,7 @@ from jobauto_prefect.sources.notices import NoticeSender
 logger = logging.getLogger(__name__)
 
 STARTING_SECONDS = 30.0
-"""How long the services wait for a Prefect that is started beside them."""
+"""How long the services wait for a Prefect that starts with them."""
 
 
 def application() -> FastAPI:
@@ -60,9 +60,9 @@ def application() -> FastAPI:
 
 
 def application_with_services() -> FastAPI:
-    """Return the application with the services in its process, as long as it serves.
+    """Return the application, with the services running in its process during its lifespan.
 
-    Where the services fail, the process ends.
+    If the services fail, the process exits.
 
     Raises:
         NotReady, LedgerUnavailable: as for `application`.
@@ -131,7 +131,7 @@ async def _services(settings: Settings, ledger: Ledger, monitor: Monitor) -> Asy
 def _open_ledger(settings: Settings) -> Ledger:
     """Open the ledger; a new one gets the stock credential types."""
     ledger = open_ledger(settings)
-    with contextlib.suppress(Conflict):  # another facade makes them
+    with contextlib.suppress(Conflict):  # another facade creates them
         add_stock_types(ledger, settings)
     return ledger
 

@@ -25,11 +25,11 @@ from jobauto_prefect.settings import Settings
 logger = logging.getLogger(__name__)
 
 METRICS_PERMISSION = "system.logs"
-"""The permission for numbers of all companies; administrators have it."""
+"""The permission for figures of all companies; administrators have it."""
 
 REREAD_FACTOR = 20
-"""Figures are read again after so many times what reading them took: that is at most a twentieth
-of the database's time, however large the ledger is and however many scrape it."""
+"""Figures are cached for this many times the duration of reading them: at most a twentieth of the
+database's time, however large the ledger is and however many clients scrape it."""
 
 router = late_routes.router(include_in_schema=False)
 
@@ -49,7 +49,7 @@ def metrics(who: CurrentUser, service: CurrentService) -> Response:
 
 
 def ledger_check(ledger: Ledger) -> Check:
-    """Whether the ledger's database answers and takes writes."""
+    """Whether the ledger's database answers and accepts writes."""
 
     def ask() -> None:
         with ledger.reading() as session:
@@ -73,7 +73,7 @@ class LedgerMetrics:
         self._until = float("-inf")
 
     def families(self) -> Iterator[Family]:
-        """Yield the ledger's metrics; where it does not answer, only that it does not."""
+        """Yield the ledger's metrics; if it does not answer, only that fact."""
         try:
             figures = self._figures()
         except JobautoError as error:

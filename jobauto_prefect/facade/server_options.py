@@ -1,4 +1,4 @@
-"""Options of uvicorn, so that the rules of `middleware/transport.py` hold under it."""
+"""Uvicorn options that preserve the rules of `middleware/transport.py`."""
 
 import ssl
 from pathlib import Path
@@ -12,7 +12,7 @@ SOCKET_BYTES = 4 * 1024 * 1024
 
 
 def server_options(settings: Settings) -> dict[str, Any]:
-    """Return what every uvicorn of this service is started with, beside address and application.
+    """Return the options of every uvicorn of this service, besides address and application.
 
     Raises:
         InvalidInput: certificate or key can't be used.
@@ -21,13 +21,13 @@ def server_options(settings: Settings) -> dict[str, Any]:
 
 
 def plain_options() -> dict[str, Any]:
-    """Return the options of a uvicorn that is reached within this machine alone."""
+    """Return the options of a uvicorn that is reachable only on this machine."""
     return {
         # httptools, which uvicorn prefers where it is installed, lets requests through that h11
         # refuses: two hosts in one request, folded headers.
         "http": "h11",
-        # Forwarding headers are believed by our rules alone; uvicorn takes them from any process
-        # of this machine.
+        # Only this service's rules decide which forwarding headers are trusted; uvicorn trusts any
+        # process on this machine.
         "proxy_headers": False,
         # Requests are logged without their query strings, which hold passwords: uvicorn's access
         # log shows them, and so does what it says of sockets at the level of information.
@@ -41,10 +41,10 @@ def plain_options() -> dict[str, Any]:
 
 
 def tls_options(settings: Settings) -> dict[str, Any]:
-    """Return the certificate and key for uvicorn; empty where no TLS is configured.
+    """Return the certificate and key for uvicorn; empty if TLS is not configured.
 
     Raises:
-        InvalidInput: one of both is missing, can't be read, or is not the other's.
+        InvalidInput: one of the two is missing or unreadable, or they do not match.
     """
     certificate, key = settings.tls_cert, settings.tls_key
     if certificate is None and key is None:
@@ -64,7 +64,7 @@ def tls_options(settings: Settings) -> dict[str, Any]:
 def _require_pair(certificate: Path, key: Path) -> None:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     try:
-        # A password is given, an empty one: else OpenSSL asks for it on the terminal.
+        # An empty password is given: otherwise OpenSSL asks for one on the terminal.
         context.load_cert_chain(certificate, key, password="")
     except ssl.SSLError as error:
         reason = (error.reason or "no PEM").replace("_", " ").lower()

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class AvailabilityCache:
-    """What checks found; each is asked once in `seconds`, by one claim at a time."""
+    """Results of checks, cached for `seconds`; one claim at a time runs each check."""
 
     seconds: float = 10
     _found: dict[tuple[Any, ...], tuple[datetime, Availability]] = field(default_factory=dict)
@@ -37,7 +37,7 @@ class AvailabilityCache:
     def check(
         self, credential: Credential, settings: Settings, box: SecretBox, now: datetime
     ) -> Availability:
-        """Whether what a credential opens is there."""
+        """Whether a credential's target is reachable."""
         kind = credential.credential_type
         key = credential.id, credential.updated_at, kind.updated_at
         with self._locks.setdefault(credential.id, threading.Lock()):
@@ -54,13 +54,13 @@ class AvailabilityCache:
 
 
 MAX_FOLLOWED = 16
-"""Outputs that one user follows at once."""
+"""Maximum outputs that one user follows at once."""
 
 FOLLOWING_THREADS = 2
-"""Threads that read what is followed, by whomever: that many outputs come at once."""
+"""Threads that read followed outputs, for all users: so many outputs are read at once."""
 
 OUTPUT_THREADS = 2
-"""Threads that read what long outputs have after their first batch, whoever asks."""
+"""Threads that read long outputs after their first batch, for all users."""
 
 APPLYING_THREADS = 4
 """Threads that plan and apply files, one for each person."""

@@ -1,4 +1,4 @@
-"""The credential types that are there after the first start."""
+"""The credential types created at the first start."""
 
 import json
 from importlib.resources import files
@@ -15,23 +15,23 @@ from jobauto_prefect.ledger.store import Ledger
 from jobauto_prefect.settings import Settings
 
 STOCK_DECISION = "stock_credential_types"
-"""That it was decided whether this ledger gets them; they come once, or never."""
+"""Marks that this ledger's stock types were decided on; they are created once, or never."""
 
 
 def load_stock_types() -> list[dict[str, Any]]:
-    """Return the bodies of the types that this version brings."""
+    """Return the bodies of this version's types."""
     packaged = files("jobauto_prefect.definitions") / "stock_credential_types.json"
     types: list[dict[str, Any]] = json.loads(packaged.read_text())
     return types
 
 
 def add_stock_types(ledger: Ledger, settings: Settings) -> bool:
-    """Make the stock types where the ledger is new; return whether they were made now.
+    """Create the stock types in a new ledger; return whether they were created now.
 
-    A ledger that is in use gets none by itself: `jobauto credential-type import` takes them.
+    A ledger in use gets none automatically: `jobauto credential-type import` imports them.
 
     Raises:
-        Conflict: somebody else makes them at the same time.
+        Conflict: somebody else creates them at the same time.
     """
     with ledger.reading() as session:
         if session.get(InstallationValue, STOCK_DECISION) is not None:

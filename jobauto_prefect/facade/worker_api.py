@@ -1,4 +1,4 @@
-"""`/internal/v1`: the claims API. Only workers' tokens open it, and they open nothing else."""
+"""`/internal/v1`: the claims API. Only workers' tokens are accepted here, and nowhere else."""
 
 import time
 from collections.abc import Iterator, Mapping
@@ -122,7 +122,7 @@ def claim(
 def _decide_once_asked(
     service: Service, who: Identity, asked: Claim
 ) -> tuple[ClaimAnswer, Job | None]:
-    """Decide about a claim; what that turns out to need from outside is asked for in between."""
+    """Decide about a claim; fetch external data in between if the decision needs it."""
     preflight: Preflight | None = None
     seen_deployment: UUID | None = None
     while True:
@@ -175,7 +175,7 @@ def _deployment_of(service: Service, asked: Claim) -> UUID:
     """Ask Prefect for a flow run's deployment.
 
     Raises:
-        Forbidden: it has no such run, or one of no deployment.
+        Forbidden: there is no such run, or it has no deployment.
     """
     prefect = service.outbox_worker.context.prefect
     run = from_thread.run(prefect.get_or_none, f"/flow_runs/{asked.flow_run_id}")
@@ -235,7 +235,7 @@ def artifact(
     name: ShortText = "",
     type: ShortText = "file",  # noqa: A002 - the protocol's word
 ) -> Response:
-    """Store a file that a job has left."""
+    """Store a file that a job produced."""
     with service.ledger.writing(who.actor) as session:
         job = reports.open_job_of_claim(session, job_id, claim_id, _pools(who), service.settings)
         reports.add_artifact(session, job, path=path, name=name, kind=type, content=content)
@@ -280,7 +280,7 @@ def report(
 
 @router.get("/applications/{app_id}")
 def application(app_id: int, who: CurrentWorker, service: CurrentService) -> ApplicationDocument:
-    """Return the definition a compiled flow is made of; a company's own where its pools run it."""
+    """Return the definition a compiled flow is made of; a company's own if its pools run it."""
     domain = AccessScope(None, frozenset(_pools(who)), service.settings.pool)
     with service.ledger.reading() as session:
         app = get_record(session, App, app_id)
