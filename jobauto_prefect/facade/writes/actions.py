@@ -214,7 +214,7 @@ def _keeps_secret(webhook: WebHookBody) -> bool:
 def _address_faults(
     template: RunTemplate, mode: str, webhook: WebHookBody | None
 ) -> Iterator[Fault]:
-    """Refuse a signature's key that would stay with another address."""
+    """Refuse to keep a signature's key for another address."""
     if webhook is None or mode not in template.action_secrets or not _keeps_secret(webhook):
         return
     before = getattr(template, mode).get(Action.WEBHOOK, {})

@@ -56,7 +56,7 @@ RecordName = Annotated[
 
 ShortText = Annotated[str, StringConstraints(max_length=255, pattern=NO_NUL)]
 Note = Annotated[str, StringConstraints(max_length=10_000, pattern=NO_NUL)]
-"""Words for people, which lists and the audit trail repeat."""
+"""Display texts, which lists and the audit trail repeat."""
 
 LongText = Annotated[str, StringConstraints(max_length=1_000_000, pattern=NO_NUL)]
 Slug = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$")]
@@ -234,7 +234,7 @@ def resolve_company(
 
 @contextmanager
 def collected(faults: list[Fault]) -> Iterator[None]:
-    """Keep what is wrong with one part of a body, so that the other parts are judged too."""
+    """Collect the errors of one part of a body, so that the other parts are validated too."""
     try:
         yield
     except InvalidInput as error:
@@ -292,7 +292,7 @@ def apply_env(
 
 
 def parse_flag(value: Any, pointer: str) -> bool:
-    """Return true or false, as clients write it.
+    """Parse a boolean as clients write it.
 
     Raises:
         InvalidInput: it is neither.

@@ -1,4 +1,4 @@
-"""The `env` field of companies, run templates and jobs: plain and secret values kept apart."""
+"""The `env` field of companies, run templates and jobs: plain and secret values, separated."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ from jobauto_prefect.ledger.secrets import SecretBox
 from jobauto_prefect.runtime.output.secret_forms import SHORTEST, is_too_short
 
 MOST_BYTES = 256 * 1024
-"""Of all plain values of a record: each list repeats them, and Prefect takes 512 KiB."""
+"""Limit for all plain values of a record: each list repeats them, and Prefect accepts 512 KiB."""
 
 ADDRESSES = (VariableType.EMAIL, VariableType.URL)
 
@@ -27,7 +27,7 @@ class StoredValues:
     secrets: dict[str, str]
 
     def shown(self) -> dict[str, str]:
-        """Return the values as people see them: secrets masked, names in order."""
+        """Return the values for display: secrets masked, sorted by name."""
         return dict(sorted((self.env | dict.fromkeys(self.secrets, MASK)).items()))
 
 
@@ -63,7 +63,7 @@ def merge_values(
 
 
 def _is_unchanged(stored: StoredValues, name: str, value: Any, box: SecretBox) -> bool:
-    """Whether a secret is said as it is, or masked: then it is not sealed anew."""
+    """Whether a secret is unchanged or masked: then it is not sealed again."""
     if value is None or name not in stored.secrets:
         return False
     return value == MASK or box.open({name: stored.secrets[name]})[name] == to_text(value)
@@ -85,7 +85,7 @@ def address_warnings(given: Mapping[str, Any], definition: Definition) -> list[F
 def short_secret_warnings(
     given: Mapping[str, Any], secret_names: Collection[str], member: str = "env"
 ) -> list[Fault]:
-    """Return warnings about secret values that are too short to be looked for in output (P6)."""
+    """Return warnings about secret values that are too short to be masked in output (P6)."""
     return [
         Fault(
             child(f"/{member}", name),

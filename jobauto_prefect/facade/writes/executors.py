@@ -1,4 +1,4 @@
-"""Which executor a run template may have, which its jobs may name, and who may choose it."""
+"""Rules for executors: which a run template may have, which its jobs may name, who may choose."""
 
 from collections.abc import Collection
 from typing import Annotated

@@ -1,4 +1,4 @@
-"""The roles of users and their memberships of companies: nobody raises anybody above themselves."""
+"""Users' roles and memberships of companies: nobody can grant more than their own role."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -21,7 +21,7 @@ def set_roles(
     Raises:
         InvalidInput: naming every unknown role.
         Forbidden: who asks may not assign roles, or not these, or not to this user.
-        Conflict: nobody would be super_admin any more.
+        Conflict: no super_admin would remain.
     """
     _refuse_unknown(names)
     who.rights.require("roles", "assign", None)
@@ -55,7 +55,7 @@ def _refuse_higher(who: Identity, names: Sequence[str]) -> None:
 
 
 def refuse_higher_user(who: Identity, user: User, now: datetime) -> None:
-    """Refuse that somebody changes a user who stands above them.
+    """Refuse to change a user with a higher role.
 
     Raises:
         Forbidden: the user has a higher role than who asks.

@@ -1,4 +1,4 @@
-"""Whose an application, credential type or topic is, as writes say and change it."""
+"""The owner of an application, credential type or topic in writes."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -27,7 +27,7 @@ from jobauto_prefect.ledger.records import App, Company, CredentialType, Topic
 D = TypeVar("D", App, CredentialType, Topic)
 
 PERMISSIONS = "applications"
-"""The first part of the permissions on definitions."""
+"""The prefix of the permissions on definitions."""
 
 NOUNS: Mapping[type[Any], str] = {
     App: "application",
@@ -48,7 +48,7 @@ class OwnedBody(LabelledBody):
 
 
 OWNER = frozenset(OwnedBody.model_fields) - frozenset(LabelledBody.model_fields)
-"""The fields that say whose a record is."""
+"""The fields that name a record's owner."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +68,7 @@ class Owner:
 
 
 def resolve_owner(write: WriteRequest, body: OwnedBody) -> Owner:
-    """Return what a body says of its record's owner.
+    """Return the owner that a body names.
 
     Raises:
         InvalidInput: there is no such company, or none this person may see.
@@ -188,7 +188,7 @@ def authorize_definition(write: WriteRequest, owner: Owner) -> None:
 
 
 def namesake_warnings(write: WriteRequest, record: D, namesakes: Sequence[D]) -> list[Fault]:
-    """Return a warning where others have a definition of the name: maybe theirs was meant."""
+    """Return a warning if others have a definition of the name: theirs may have been meant."""
     others = [other for other in namesakes if other is not record and may_change_shared(write)]
     named = ", ".join(f"{noun_of(other)} {other.id}" for other in others)
     message = f"others have the same name: {named}; to change one of these, say its id"

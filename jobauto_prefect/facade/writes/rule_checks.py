@@ -55,7 +55,7 @@ def _offer(session: WritingSession, rule: EventRule) -> SelectorScope:
 
 
 def cycle_faults(session: WritingSession, start: int, pointer: str) -> Iterator[Fault]:
-    """Yield the way round, where what was written closes a circle of rules and actions."""
+    """Yield the cycle, if the write closes one of rules and actions."""
     trigger_graph.lock(session)
     circle = trigger_graph.find_cycle(start, trigger_graph.edges(session))
     if circle is not None:

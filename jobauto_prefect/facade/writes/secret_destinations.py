@@ -1,4 +1,4 @@
-"""Where stored secrets are sent. A record that changes it asks for them again.
+"""Where stored secrets are sent. Changing the destination requires them again.
 
 Who may change an address need not be one who may read the secret: else he names a server of his own
 and reads it there.
@@ -47,7 +47,7 @@ def destination_of(
 
 
 def resubmission_fault(pointer: str, name: str, changed: Collection[str]) -> Fault:
-    """Return the error of a secret that was given for another address."""
+    """Return the error for a secret that was given for another address."""
     message = (
         f"{name} was given for another address ({', '.join(changed)} changed): "
         f"give {name} again, or null to remove it"
