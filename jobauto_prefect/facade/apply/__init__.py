@@ -1,1 +1,1 @@
-"""Files of records: what they say, what is wrong with them, what applying them changes."""
+"""Files of records: parsing, validating, planning and applying them."""

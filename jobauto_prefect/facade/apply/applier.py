@@ -1,4 +1,4 @@
-"""Planning and applying files: what would change, and making it so, all of it or nothing."""
+"""Planning and applying files: all of the changes or none."""
 
 import contextlib
 import hashlib
@@ -24,10 +24,10 @@ from jobauto_prefect.kinds import FILE_KINDS
 from jobauto_prefect.ledger import locks
 
 TRIES = 3
-"""How often files are applied where somebody else's write crosses it."""
+"""How often applying is attempted if concurrent writes interfere."""
 
 LOCK_SECONDS = 60.0
-"""How long the files of others may take."""
+"""How long to wait while others apply files."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,11 +70,11 @@ class Plan:
 
 
 class PlanChanged(Exception):
-    """The plan is another one than that of the digest."""
+    """The plan does not match the digest."""
 
 
 class _RolledBack(Exception):
-    """Nothing of a transaction is to stay."""
+    """The transaction must be rolled back."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +96,7 @@ class _CheckedFiles:
 
 
 class Applier:
-    """What somebody wants to be applied."""
+    """A request to apply files."""
 
     def __init__(self, service: Service, who: Identity, wanted: ApplyRequest) -> None:
         self._service = service
@@ -210,7 +210,7 @@ class Applier:
         for page in Pages(judged.changes, judged.read.index):
             try:
                 outcome.extend(self._rehearsed(page, judged, each_alone=False))
-            except JobautoError:  # one is enough to look for all
+            except JobautoError:  # one is enough to search for all
                 outcome.extend(self._rehearsed(page, judged, each_alone=True))
             locks.let_writers_pass(self._service.ledger.engine)
         return outcome

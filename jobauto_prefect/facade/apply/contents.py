@@ -1,4 +1,4 @@
-"""All that a set of files holds."""
+"""The contents of a set of files."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -25,7 +25,7 @@ class Contents:
     invalid: list[Document]
     faults: list[Fault]
     unread: bool
-    """Whether nobody knows what is in some files."""
+    """Whether the contents of some files are unknown."""
 
     def refused(self) -> Refusals:
         """Return the invalid records, to add to."""
@@ -43,7 +43,7 @@ def read_contents(files: Iterable[tuple[str, bytes]]) -> Contents:
     """Return what is in files, given by name and content.
 
     Raises:
-        InvalidInput: they hold too many records.
+        InvalidInput: they contain too many records.
     """
     from jobauto_prefect.facade.apply.yaml_parser import Allowance
 

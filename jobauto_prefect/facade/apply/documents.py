@@ -1,4 +1,4 @@
-"""What files of records say: JSON or YAML, one record or several in each."""
+"""Parsing files of records: JSON or YAML, with one or several records each."""
 
 import json
 from collections.abc import Callable, Sequence
@@ -19,11 +19,11 @@ from jobauto_prefect.definitions.validation.positions import locate
 from jobauto_prefect.definitions.validation.record_files import RECORD_KINDS, check_record
 from jobauto_prefect.errors import Fault
 
-if TYPE_CHECKING:  # YAML is loaded when there is some
+if TYPE_CHECKING:  # YAML support is loaded when needed
     from jobauto_prefect.facade.apply.yaml_parser import Allowance
 
 STANDARD_INPUT = "-"
-"""The name of what comes from standard input."""
+"""The name of standard input as a file."""
 
 Place = Callable[[str], tuple[int, int] | None]
 """JSON pointer in the file -> line and column, both from 1; None: not known."""
@@ -134,7 +134,7 @@ def read_documents(
 
 
 def _upgraded(document: Document) -> Document:
-    """Return a credential type in an older format as its record; others as they are."""
+    """Return a credential type in an older format as its record; others unchanged."""
     if not is_legacy_type(document.content):
         return document
     content, notes = upgrade_type(document.content)

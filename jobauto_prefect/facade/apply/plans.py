@@ -26,7 +26,7 @@ Fields = Mapping[str, tuple[Any, Any]]
 """Field -> its value before and after."""
 
 ACTIONS = ("create", "update", "restore", "delete", "unchanged")
-"""`restore`: the record stays as it is, and Prefect is told anew what it says."""
+"""`restore`: the record does not change, and is registered in Prefect again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +92,7 @@ class Planner:
         self._drift = drift or {}
 
     def changes(self) -> list[Change]:
-        """Return what becomes of the documents, in the order of making the changes."""
+        """Return the changes for the documents, in the order of making them."""
         return [self._change(each) for each in self._documents]
 
     def _change(self, document: Document) -> Change:
@@ -146,7 +146,7 @@ class Planner:
             yield "attached topics", (attached, named)
 
     def _is_there(self, named: Named) -> bool:
-        """Whether what a reference means is there, or will be by these files."""
+        """Whether a reference's target exists, or will be created by these files."""
         meant = FILES[named.kind].words_meant(named)
         return bool(self._index.find_named(named)) or not self._given[named.kind].isdisjoint(meant)
 
@@ -198,7 +198,7 @@ class Planner:
             InvalidInput: the documents own no labels to prune by, or a record that stays refers
                 to one that would be deleted.
         """
-        if not self._documents:  # an empty folder, a pipe that broke: nobody means all records
+        if not self._documents:  # an empty folder or a broken pipe must not delete all records
             return []
         gone = self._in_order(self._unnamed(self._owned()))
         faults = list(self._needed(gone))
@@ -253,7 +253,7 @@ class Planner:
         return owned
 
     def _unnamed(self, owned: frozenset[str]) -> list[tuple[str, int]]:
-        """Return what no document names or refers to, in the order of writing."""
+        """Return the records no document names or refers to, in the order of writing."""
         named: set[tuple[str, int]] = set()
         for document in self._documents:
             kind = document.kind or ""
@@ -273,7 +273,7 @@ class Planner:
 COMPARISONS: Mapping[
     str, Callable[[Planner, Document, Record], Iterable[tuple[str, tuple[Any, Any]]]]
 ] = {APPS.item: Planner.of_app, TEMPLATES.item: Planner.of_template}
-"""How records of a kind are compared, where it is not as others are."""
+"""Special comparisons of records, by kind."""
 
 
 def _plain(name: str, value: Any) -> Any:

@@ -1,4 +1,4 @@
-"""The records there are, as files would say them."""
+"""The existing records, in the form of files."""
 
 import functools
 from collections import defaultdict
@@ -30,7 +30,7 @@ class RecordIndex:
     ) -> None:
         """Index the records of `listed`: kind -> id -> record as the facade shows it.
 
-        All that these refer to is among them. `extra_env` are the service's names that values of
+        Everything these refer to is included. `extra_env` are the service's names that values of
         run templates may have, `timezone` is the zone of companies that name none.
         """
         self.extra_env = extra_env
@@ -75,7 +75,7 @@ class RecordIndex:
     def _as_file(self, kind: str, record: Record) -> Record | None:
         """Return a record with its references by natural key, beside the fields there are.
 
-        None: it is another company's affair.
+        Return None if it concerns another company.
         """
         names: dict[str, Any] = {
             name: self._called(reference.kind, record[reference.field])
@@ -172,11 +172,11 @@ class RecordIndex:
         return bare[0] if len(bare) == 1 else None
 
     def titles(self, kind: str) -> Iterable[str]:
-        """Return how people call the records of a kind."""
+        """Return the display names of the records of a kind."""
         return self._titles[kind].values()
 
     def title(self, kind: str, number: int) -> str:
-        """Return how people call a record."""
+        """Return a record's display name."""
         return self._titles[kind][number]
 
     def references_of(self, kind: str, content: Record) -> Iterator[tuple[str, int]]:

@@ -1,18 +1,18 @@
-"""Records of files that are refused: what refers to one is not told that it is not there."""
+"""Rejected records of files: references to one are not reported as missing."""
 
 from jobauto_prefect.facade.apply.documents import Document
 from jobauto_prefect.facade.apply.record_kinds import FILES, Named, Word
 
 
 class Refusals:
-    """The records that are refused; `unread`: nobody knows what some files hold."""
+    """The rejected records; `unread`: the contents of some files are unknown."""
 
     def __init__(self, *, unread: bool = False) -> None:
         self.unread = unread
         self._words: set[tuple[str, Word]] = set()
 
     def add(self, document: Document) -> None:
-        """Add a document that is refused; it may lack anything, its name included."""
+        """Add a rejected document; it may lack anything, including its name."""
         kind = document.kind or ""
         try:
             self._words |= {(kind, word) for word in FILES[kind].by_words(document.content)}
@@ -20,11 +20,11 @@ class Refusals:
             self.unread = True
 
     def may_be(self, named: Named) -> bool:
-        """Whether a reference may mean a record that is refused."""
+        """Whether a reference may mean a rejected record."""
         return self.unread or self._has(named)
 
     def is_needed_by(self, document: Document) -> bool:
-        """Whether a document refers to one that is refused."""
+        """Whether a document refers to a rejected record."""
         form = FILES[document.kind or ""]
         named = (*form.named(document.content), *form.started(document.content))
         return any(map(self._has, named))

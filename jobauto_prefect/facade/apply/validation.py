@@ -1,4 +1,4 @@
-"""What is wrong with the records of files together, and with regard to what is there."""
+"""Cross-record validation of files, also against existing records."""
 
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence

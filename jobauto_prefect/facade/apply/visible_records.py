@@ -1,4 +1,4 @@
-"""The records that somebody may see, as files would say them."""
+"""The records a person may see, in the form of files."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -23,7 +23,7 @@ class VisibleRecords:
 
 
 def load_visible_records(ledger: Ledger, settings: Settings, who: Identity) -> VisibleRecords:
-    """Return all records that somebody may see, as of one instant.
+    """Return all records a person may see, as of one instant.
 
     There are as many statements as kinds, however many records there are of each.
     """

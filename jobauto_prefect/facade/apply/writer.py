@@ -1,4 +1,4 @@
-"""Making planned changes, one record after the other, in one transaction."""
+"""Making planned changes, record by record, in one transaction."""
 
 import functools
 import json
@@ -126,7 +126,7 @@ class Writer:
         self._owing: list[tuple[Change, int, Fields]] = []
 
     def write(self, change: Change) -> list[Fault]:
-        """Make a change; return what is to be warned of."""
+        """Make a change; return its warnings."""
         if change.document is None:
             self._delete(change.kind, change.number or 0, only_judged=change.action == JUDGED)
             return []
@@ -223,7 +223,7 @@ class Pages:
     def _note(self, place: int, change: Change) -> None:
         form = FILES[change.kind]
         words: set[Word] = {change.title}
-        if change.number is not None:  # two may exchange their titles
+        if change.number is not None:  # two may swap their titles
             record = self._index.records[change.kind][change.number]
             words |= {form.title(record), *form.by_words(record)}
             self._numbered[change.kind, change.number] = place

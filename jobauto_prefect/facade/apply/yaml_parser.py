@@ -1,4 +1,4 @@
-"""YAML as JSON in other clothes: plain words mean what they mean in YAML 1.2, and have places."""
+"""YAML as another syntax for JSON: plain words are typed as in YAML 1.2, and have positions."""
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -36,7 +36,7 @@ class YamlError(Exception):
 
 @dataclass(slots=True)
 class Allowance:
-    """How much may still be read."""
+    """The remaining limits for reading."""
 
     tokens: int = field(default_factory=lambda: MOST_TOKENS)
     characters: int = field(default_factory=lambda: MOST_CHARACTERS)
@@ -47,7 +47,7 @@ class _Loader(yaml.SafeLoader):
     """`no`, `on`, `12:30` and dates are text, as in YAML 1.2 and unlike in YAML 1.1."""
 
     yaml_implicit_resolvers: dict[str, Any] = {}  # noqa: RUF012 - as the base class has it
-    yaml_constructors: ClassVar[dict[str | None, Any]] = {  # of the types JSON has
+    yaml_constructors: ClassVar[dict[str | None, Any]] = {  # of JSON's types
         f"tag:yaml.org,2002:{name}": yaml.SafeLoader.yaml_constructors[f"tag:yaml.org,2002:{name}"]
         for name in ("str", "seq", "map")
     }
@@ -96,7 +96,7 @@ def _word_constructor(
             raise YamlError(f"is no value for the tag !!{name}: {word[:40]!r}", node.start_mark)
         try:
             return convert(word)
-        except ValueError:  # Python converts so many digits and no more
+        except ValueError:  # Python converts no more digits than this
             raise YamlError(f"is a number of {len(word)} digits", node.start_mark) from None
 
     return construct
@@ -188,7 +188,7 @@ def _refuse_endless(root: yaml.Node) -> None:
         if counted == 0:
             raise YamlError("has an alias that stands for what it is in", node.start_mark)
         if counted is None:
-            sizes[id(node)] = 0  # being counted
+            sizes[id(node)] = 0  # counting in progress
             counted = sizes[id(node)] = 1 + sum(map(size, _parts(node)))
             if counted > MOST_VALUES:
                 message = f"has more than {MOST_VALUES} values, aliases written out"
