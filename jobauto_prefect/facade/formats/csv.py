@@ -8,13 +8,13 @@ from jobauto_prefect.facade.formats.json_yaml import Record, dump_json, list_rec
 from jobauto_prefect.facade.formats.view import View
 
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
-"""What a spreadsheet takes for the beginning of a formula."""
+"""What a spreadsheet takes for the start of a formula."""
 
 
 def render_csv(view: View) -> bytes:
-    """Return a line for each record under a line of column names (RFC 4180), nested values as JSON.
+    """Return a header line and a line per record (RFC 4180), nested values as JSON.
 
-    Text that a spreadsheet would run as a formula begins with an apostrophe.
+    Text that a spreadsheet would run as a formula is prefixed with an apostrophe.
     """
     records = [record for _, record in list_records(view)]
     columns = list(view.columns) or scalar_fields(records) or ["id"]

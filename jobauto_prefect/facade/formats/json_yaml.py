@@ -11,7 +11,7 @@ from jobauto_prefect.facade.formats.view import View
 
 Record = dict[str, Any]
 
-CHUNK_BYTES = 64 * 1024  # of a streamed answer
+CHUNK_BYTES = 64 * 1024  # of a streamed response
 
 
 def _encode_extra(value: object) -> Any:
@@ -21,7 +21,7 @@ def _encode_extra(value: object) -> Any:
         return value.isoformat()
     if isinstance(value, UUID):
         return str(value)
-    raise TypeError(f"{type(value).__name__} has no form in JSON")
+    raise TypeError(f"{type(value).__name__} cannot be written as JSON")
 
 
 _ENCODER = json.JSONEncoder(
@@ -35,17 +35,17 @@ def to_json(value: Any) -> bytes:
 
 
 def dump_json(value: Any) -> str:
-    """Return short JSON for a place where nothing else fits."""
+    """Return compact JSON, where no other form fits."""
     return write_exact(value)
 
 
 def to_plain(value: Any) -> Any:
-    """Return the value as it would come out of JSON, in text that UTF-8 can carry."""
+    """Return the value after a round trip through JSON, with text that UTF-8 can encode."""
     return json.loads(_ENCODER.encode(value).encode("utf-8", "replace"))
 
 
 def render_json(view: View) -> bytes:
-    """Render the data alone; numbers of a change, which no list shows, keep their digits."""
+    """Render the data alone; a change's numbers, which no list shows, keep their digits."""
     data = _data_for_programs(view)
     if view.is_list:
         return to_json(data)
@@ -53,12 +53,12 @@ def render_json(view: View) -> bytes:
 
 
 def render_yaml(view: View) -> bytes:
-    """Render the data alone, in the order of JSON."""
-    import yaml  # few ask for it
+    """Render the data alone, in the same order as JSON."""
+    import yaml  # rarely requested
 
     text = yaml.dump(
         to_plain(_data_for_programs(view)),
-        # libyaml writes four times as fast; PyYAML may be built without it.
+        # libyaml is four times as fast; PyYAML may be built without it.
         Dumper=getattr(yaml, "CSafeDumper", yaml.SafeDumper),
         allow_unicode=True,
         sort_keys=False,
@@ -69,7 +69,7 @@ def render_yaml(view: View) -> bytes:
 
 
 def list_records(view: View) -> list[tuple[str, Record]]:
-    """Return key and record, plain, in order; one record counts as a list of one."""
+    """Return keys and plain records, in order; a single record counts as a list of one."""
     data = to_plain(_data_for_people(view))
     pairs = data.items() if view.is_list else [(str(data.get("id", "")), data)]
     return [
@@ -78,7 +78,7 @@ def list_records(view: View) -> list[tuple[str, Record]]:
 
 
 def stream_json(records: Iterable[Mapping[str, Any]], *, as_array: bool = False) -> Iterator[bytes]:
-    """Yield an object of the records keyed by their `id`, or an array, in pieces worth sending."""
+    """Yield an object of records keyed by `id`, or an array, in chunks worth sending."""
     piece = bytearray(b"[" if as_array else b"{")
     separator = b""
     for record in records:
@@ -92,10 +92,10 @@ def stream_json(records: Iterable[Mapping[str, Any]], *, as_array: bool = False)
 
 
 def _data_for_programs(view: View) -> Any:
-    """Return the data as programs read it: keyed by id, or an array of the same."""
+    """Return the data for programs: records keyed by id, or an array of them."""
     return list(view.data.values()) if view.as_array else _data_for_people(view)
 
 
 def _data_for_people(view: View) -> Any:
-    """Return the data as people read it: lists without records are `{}`."""
+    """Return the data for people: an empty list is `{}`."""
     return view.data or {} if view.is_list else view.data

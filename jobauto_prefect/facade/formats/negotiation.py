@@ -1,4 +1,4 @@
-"""The formats an answer can have, and which format and languages a request asks for."""
+"""The formats of responses, and negotiation of a request's format and languages."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -8,10 +8,10 @@ from jobauto_prefect.errors import NotAcceptable
 
 @dataclass(frozen=True, slots=True)
 class Format:
-    """One format; `aliases` are media types that clients also ask for it by.
+    """One format; `aliases` are other media types by which clients request it.
 
-    `charset` is whether the media type has that parameter: those of JSON and YAML are always
-    UTF-8 and define none (RFC 8259, RFC 9512).
+    `charset`: whether the media type has that parameter. JSON and YAML are always UTF-8 and define
+    none (RFC 8259, RFC 9512).
     """
 
     name: str
@@ -41,18 +41,18 @@ FORMATS: Mapping[str, Format] = {
         Format("csv", "text/csv", for_lists_only=True),
     )
 }
-"""By name, the one preferred where a client does not care first."""
+"""By name; the default for clients without a preference comes first."""
 
 DEFAULT = "json"
 
 
 def negotiate(suffix: str | None, accept: str | None, *, is_list: bool) -> str:
-    """Return the format to answer in: the suffix's, else the one the Accept header prefers.
+    """Return the response format: the suffix's, else the one the Accept header prefers.
 
     Without either it is JSON.
 
     Raises:
-        NotAcceptable: there is none of them here.
+        NotAcceptable: none of them is supported.
     """
     spoken = [
         name for name, candidate in FORMATS.items() if is_list or not candidate.for_lists_only
@@ -60,7 +60,7 @@ def negotiate(suffix: str | None, accept: str | None, *, is_list: bool) -> str:
     if suffix is not None:
         if suffix in spoken:
             return suffix
-        raise NotAcceptable(f"the format {suffix[:40]!r} is not spoken here", spoken)
+        raise NotAcceptable(f"the format {suffix[:40]!r} is not supported here", spoken)
     ranges = dict(_parse_ranges(accept or ""))
     if not ranges:
         return DEFAULT
@@ -68,11 +68,11 @@ def negotiate(suffix: str | None, accept: str | None, *, is_list: bool) -> str:
     best = max(spoken, key=quality.__getitem__)
     if quality[best] > 0:
         return best
-    raise NotAcceptable("none of the media types of the Accept header is spoken here", spoken)
+    raise NotAcceptable("none of the media types of the Accept header is supported here", spoken)
 
 
 def negotiate_error(suffix: str | None, accept: str | None) -> str:
-    """Return the format of an error, as `negotiate` for a record, or JSON where nothing fits."""
+    """Return the format of an error: like `negotiate` for a record, but JSON if nothing fits."""
     for asked in ((suffix, None), (None, accept)):
         try:
             if asked != (None, None):
@@ -83,7 +83,7 @@ def negotiate_error(suffix: str | None, accept: str | None) -> str:
 
 
 def _parse_ranges(accept: str) -> Iterator[tuple[str, float]]:
-    """Yield media ranges with their quality; what is malformed is left out (RFC 9110, 12.5.1)."""
+    """Yield media ranges with their quality; skip malformed ones (RFC 9110, 12.5.1)."""
     for part in accept.split(","):
         media_range, *parameters = (piece.strip().lower() for piece in part.split(";"))
         weights = [piece[2:].strip() for piece in parameters if piece.startswith("q=")]
@@ -101,7 +101,7 @@ def _parse_quality(text: str) -> float | None:
 
 
 def _quality_of(body_format: Format, ranges: Mapping[str, float]) -> float:
-    """Return what the most specific range that covers a format says of it."""
+    """Return the quality that the most specific matching range gives a format."""
     exact = [
         ranges[name] for name in (body_format.media_type, *body_format.aliases) if name in ranges
     ]
@@ -123,7 +123,7 @@ def parse_accept_language(accept_language: str | None) -> tuple[str, ...]:
 
 
 def _parse_weight(parameters: list[str]) -> float:
-    """Return the weight that parameters say: 1 where they say none, 0 for what is no weight."""
+    """Return the weight among the parameters: 1 if there is none, 0 if it is invalid."""
     for name, _, value in (parameter.partition("=") for parameter in parameters):
         if name.strip().lower() == "q":
             try:

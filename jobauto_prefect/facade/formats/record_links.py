@@ -11,11 +11,11 @@ _ALIASES = {
 }
 
 
-@lru_cache(1000)  # definitions have fields of their own
+@lru_cache(1000)  # definitions have their own fields
 def find_referenced_kind(member: str) -> Kind | None:
-    """Return the kind of the record whose id a field holds: `app_id`, `fulfilled_by_job_id`.
+    """Return the kind of record whose id a field holds: `app_id`, `fulfilled_by_job_id`.
 
-    None: it holds no id of a record.
+    None: it does not hold a record's id.
     """
     if member in _ALIASES:
         return KINDS[_ALIASES[member]]
@@ -27,13 +27,13 @@ def find_referenced_kind(member: str) -> Kind | None:
 
 
 def find_entity_kind(name: object) -> Kind | None:
-    """Return the kind an audit entry names: `RunTemplate`, `credential_type`; None: none is so."""
+    """Return the kind an audit entry names: `RunTemplate`, `credential_type`; None if unknown."""
     asked = str(name).replace("_", "").lower()
     return next((kind for kind in KINDS.values() if kind.item.replace("_", "") == asked), None)
 
 
 def is_id(value: object) -> bool:
-    """Whether a value can be the id of a record."""
+    """Whether a value can be a record's id."""
     if isinstance(value, str):
         return value.isascii() and value.isdecimal()
     return isinstance(value, int) and not isinstance(value, bool)

@@ -1,4 +1,4 @@
-"""One function for all formats."""
+"""One render function for all formats."""
 
 from collections.abc import Callable, Mapping
 
@@ -10,7 +10,7 @@ from jobauto_prefect.facade.formats.xml import render_xml
 
 
 def _render_html(view: View) -> bytes:
-    # Templates are loaded by the first page: commands ask for none.
+    # The first page loads the templates: commands need none.
     from jobauto_prefect.facade.formats.html.contract_pages import render_html
 
     return render_html(view)

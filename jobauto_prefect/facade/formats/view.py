@@ -1,4 +1,4 @@
-"""What there is to show, whatever the format."""
+"""The content of an answer, whatever the format."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -9,7 +9,7 @@ from jobauto_prefect.facade.formats.record_links import find_referenced_kind
 
 @dataclass(frozen=True, slots=True)
 class ListFilter:
-    """A query field that narrows a list; `choices` are all its values, for the kind "choice"."""
+    """A query field that filters a list; `choices` are all its values, for the kind "choice"."""
 
     name: str
     label: str
@@ -19,14 +19,14 @@ class ListFilter:
 
 @dataclass(frozen=True, slots=True)
 class PageLink:
-    """A page that belongs to the one shown; `href` begins with the base or with https://."""
+    """A link to a related page; `href` begins with the base or with https://."""
 
     label: str
     href: str
 
 
 def no_titles(_item: str) -> Mapping[str, str]:
-    """Return no titles: fields are called by their names."""
+    """Return no titles: fields keep their names."""
     return {}
 
 
@@ -38,11 +38,11 @@ class View:
     the kind of the records (`job`), "" where they are of none (ping, status, index, errors).
     `base` is the prefix of all links; `path` the path of the request without its suffix.
 
-    Of a list: `query` is that of the request, `next_query` that of the next page (None: this is
-    the last), `first_query` that of the first (None: this is it), `total` counts all pages (None:
-    not counted). `columns` are those of HTML and CSV, in order; empty: for CSV all fields whose
-    values are scalars, for HTML a choice that fits on a page. `orders` are the columns the list
-    can be ordered by.
+    For a list: `query` is the request's, `next_query` the next page's (None: this is the last),
+    `first_query` the first page's (None: this is the first), `total` counts the records of all
+    pages (None: not counted). `columns` are those of HTML and CSV, in order; empty: for CSV all
+    fields whose values are scalars, for HTML a choice that fits on a page. `orders` are the columns
+    the list can be ordered by.
 
     `user` is who is signed in. `names` has names for ids in links, by kind and id:
     `{"app": {"3": "Invoice import"}}`. `languages` are those that pages prefer for texts in

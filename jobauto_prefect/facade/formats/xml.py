@@ -1,4 +1,4 @@
-"""XML: well-formed whatever the keys and characters of a record are."""
+"""XML, well-formed whatever keys and characters a record has."""
 
 import re
 from collections.abc import Iterator
@@ -29,7 +29,7 @@ def render_xml(view: View) -> bytes:
         _fill(root, to_plain(view.data))
     ET.indent(root)
     text: bytes = ET.tostring(root, encoding="utf-8", xml_declaration=True)
-    # A bare carriage return would be read back as a newline.
+    # XML parsers read a bare carriage return as a newline.
     return text.replace(b"\r", b"&#13;") + b"\n"
 
 

@@ -46,7 +46,7 @@ MAX_BRIEF = 120  # characters of a text in a list
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """One value, ready to draw; `heads` may be empty, the first cell of a row heads it."""
+    """One value, ready to draw; `heads` may be empty; the first cell of a row is its header."""
 
     kind: CellKind
     text: str = ""
@@ -87,7 +87,7 @@ class FieldValue:
 
 
 Rule = Callable[[FieldValue], Cell | None]
-"""Draws the fields it knows, None for the others."""
+"""Draws the fields it knows; returns None for others."""
 
 
 def fold_text(text: str, place: CellContext, kind: CellKind) -> Cell:
@@ -148,7 +148,7 @@ def draw_scalar(member: FieldValue) -> Cell:
 
 
 def parse_web_address(value: object) -> str | None:
-    """Return the value, if it is the address of a web page; else None."""
+    """Return the value if it is the address of a web page, else None."""
     if not isinstance(value, str) or not re.fullmatch(r"https?://[^\s<>\"'\\]+", value):
         return None
     try:
@@ -205,7 +205,7 @@ def _reference(member: FieldValue) -> Cell | None:
 
 
 def _prefect(member: FieldValue) -> Cell | None:
-    """Draw a record's own link to Prefect; None for what people write into values."""
+    """Draw a record's own link to Prefect; None for links that people enter as values."""
     if member.name != "prefect_url" or not member.place.item or not parse_web_address(member.value):
         return None
     return Cell("link", "Prefect", href=member.value, title="Show in Prefect", tone="away")
@@ -227,7 +227,7 @@ def _time(member: FieldValue) -> Cell | None:
 
 
 def is_picture(address: str) -> bool:
-    """Whether an address is itself a picture that pages show."""
+    """Whether an address is a picture that pages can show inline."""
     return _PICTURE.fullmatch(address) is not None
 
 
@@ -257,7 +257,7 @@ def _address(member: FieldValue) -> Cell | None:
 
 
 def _endpoint(member: FieldValue) -> Cell | None:
-    """Draw a path of the index that a person can follow; None: it is none."""
+    """Draw a path of the index as a link; return None if a browser can't open it."""
     methods, value = member.record.get("methods"), member.value
     if member.name != "path" or not isinstance(methods, list) or not isinstance(value, str):
         return None
@@ -278,7 +278,7 @@ def _text(member: FieldValue) -> Cell:
     return fold_text(member.value, member.place, kind)
 
 
-# The most particular rule first.
+# The most specific rule first.
 _SCALARS: Sequence[Rule] = (
     _nothing,
     _flag,
@@ -297,13 +297,13 @@ _SCALARS: Sequence[Rule] = (
 )
 
 
-MAX_DEPTH = 4  # tables inside each other; below them is JSON
+MAX_DEPTH = 4  # nested tables; deeper values are JSON
 MAX_COLUMNS = 9  # columns of a nested table
-MAX_BRIEF_ENTRIES = 12  # entries that a list shows in one line
+MAX_BRIEF_ENTRIES = 12  # entries shown on one line in a list
 
 LOCALIZED = frozenset({"name", "title", "description", "hint"})
 PARTS: Mapping[tuple[str, str], str] = {("job", "artifacts"): "artifact"}
-"""What the records are called that a kind has in a field, where they are no kind themselves."""
+"""Names of a field's nested records that are not a kind themselves."""
 
 _LANGUAGE = re.compile(r"[a-z]{2}")
 
@@ -316,12 +316,12 @@ def draw_value(member: FieldValue) -> Cell:
 
 
 def draw_field(record: Record, name: str, place: CellContext) -> Cell:
-    """Draw one field of a record; fields it lacks are drawn as those without a value."""
+    """Draw one field of a record; a missing field is drawn like one without a value."""
     return draw_value(FieldValue(name, record.get(name), record, place))
 
 
 def choose_language(value: object, languages: Sequence[str]) -> str | None:
-    """Return a text, or of one in several languages the one preferred; None: it is no text."""
+    """Return a text, in the preferred language if it has several; None if it is not a text."""
     if isinstance(value, str):
         return value
     if isinstance(value, dict) and value and all(isinstance(each, str) for each in value.values()):
@@ -388,7 +388,7 @@ def _changes(member: FieldValue) -> Cell | None:
 
 
 def _records(member: FieldValue) -> Cell | None:
-    """Draw objects of one shape, in an array or under keys, as a table; None: they are none."""
+    """Draw objects of one shape, in an array or under keys, as a table; None for anything else."""
     value = member.value
     records = list(value.values()) if isinstance(value, dict) else value
     if not all(isinstance(record, dict) for record in records):
@@ -438,7 +438,7 @@ def _nest(member: FieldValue) -> CellContext:
     return replace(member.place, item="", depth=member.place.depth + 1)
 
 
-# The most particular rule first.
+# The most specific rule first.
 _RULES: Sequence[Rule] = (
     _empty,
     _localized,

@@ -1,4 +1,4 @@
-"""Pages of lists, records and errors: what the templates are given."""
+"""Pages of lists, records and errors: the values for the templates."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -23,7 +23,7 @@ from jobauto_prefect.facade.formats.view import ListFilter, PageLink, View
 from jobauto_prefect.kinds import KINDS
 
 PAGING_PARAMETERS = ("cursor", "offset")
-"""Query fields that say where in a list one is: another order or filter begins anew."""
+"""Query fields of the position in a list; a new order or filter resets them."""
 
 HEADLINE = ("state", "severity", "enabled", "active")
 WIDE_CELLS = frozenset({"table", "output", "fold", "image"})
@@ -66,7 +66,7 @@ def render_html(view: View) -> bytes:
 
 
 def _details(view: View) -> Cell | None:
-    """Draw what an error says beyond its message; None: nothing, or a list of errors."""
+    """Draw an error's details beyond its message; None if there are none, or a list of errors."""
     details = view.data.get("details")
     if not details or isinstance(details, list):
         return None
@@ -140,7 +140,7 @@ def _count_text(view: View, shown: int) -> str:
 
 
 def _filter_value(listed: ListFilter, query: Mapping[str, str]) -> str:
-    """Return the value as the form's control takes it: times in UTC without an offset."""
+    """Return the value in the form control's format: times in UTC without an offset."""
     value = query.get(listed.name, "")
     moment = parse_time(value.replace(" ", "T")) if listed.kind == "time" else None
     return f"{moment.astimezone(UTC):%Y-%m-%dT%H:%M:%S}" if moment else value
@@ -180,7 +180,7 @@ def _record_parts(view: View, data: Record) -> dict[str, Any]:
 
 
 def _name(view: View, data: Record) -> str:
-    """Return what the record is called, where the title does not say it."""
+    """Return the record's name if the title does not contain it."""
     for member in ("title", "name", "login"):
         text = choose_language(data.get(member), view.languages) if view.item else None
         if text:

@@ -7,7 +7,7 @@ _ISO = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d(:\d\d(\.\d+)?)?(Z|[+-]\d\d:?\d\d)"
 
 
 def parse_time(value: object) -> datetime | None:
-    """Return the instant an ISO 8601 text with an offset says; None where it is none."""
+    """Parse an ISO 8601 text with an offset; return None for anything else."""
     if not isinstance(value, str) or not _ISO.fullmatch(value):
         return None
     try:

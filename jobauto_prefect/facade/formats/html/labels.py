@@ -1,4 +1,4 @@
-"""What fields are called on pages."""
+"""Labels of fields on pages."""
 
 import re
 from collections.abc import Mapping

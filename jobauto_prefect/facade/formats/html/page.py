@@ -1,4 +1,4 @@
-"""HTML: the frame of pages for people, without scripts and without anything from elsewhere."""
+"""HTML: the frame of pages for people, without scripts or external resources."""
 
 import base64
 import hashlib
@@ -21,15 +21,15 @@ from jobauto_prefect.wording import escape_controls
 STYLE: Final = (resources.files(__package__) / "templates" / "style.css").read_text("utf-8")
 
 CONSOLE: Final = "jobauto_prefect.facade.console"
-"""The package that has templates of its own."""
+"""The package with the templates."""
 
 _STYLE_HASH = base64.b64encode(hashlib.sha256(STYLE.encode()).digest()).decode()
 
 
 def content_security_policy(style: str = "", script: str = "") -> str:
-    """Return the header a page is to be sent with; it may show itself and pictures.
+    """Return the header to send with a page; it allows the page's own style and pictures.
 
-    `style` and `script` are the digests of one more stylesheet and of the script it may load, like
+    `style` and `script` are the digests of an extra stylesheet and of the script it may load, like
     `sha384-…`.
     """
     styles = f"'sha256-{_STYLE_HASH}'" + (f" '{style}'" if style else "")
@@ -41,11 +41,11 @@ def content_security_policy(style: str = "", script: str = "") -> str:
 
 
 CONTENT_SECURITY_POLICY: Final = content_security_policy()
-"""The header every page of the contract is sent with."""
+"""The header sent with every page of the contract."""
 
 
 def is_error(view: View) -> bool:
-    """Whether what is shown is an error, and no record."""
+    """Whether the page shows an error rather than a record."""
     return not view.item and isinstance(view.data, dict) and "error" in view.data
 
 
@@ -57,10 +57,10 @@ def render_page(
     navigation: Sequence[PageLink] | None = None,
     **parts: Any,
 ) -> bytes:
-    """Render a page of one of the templates; `parts` are what it names.
+    """Render a page from a template; `parts` are the template's variables.
 
-    `here` is the label of the navigation's current entry, where the view does not say it.
-    `navigation`: None for that of the contract.
+    `here` is the label of the navigation's current entry if the view does not set it.
+    `navigation`: None means the contract's.
     """
     translate = translator(view.language)
     text = (
@@ -80,12 +80,12 @@ def render_page(
     return _show_hidden(text).encode("utf-8", "replace")
 
 
-# Templates escape quotation marks and angle brackets in all that is not theirs.
+# Templates escape quotation marks and angle brackets in all inserted values.
 _KEPT = re.compile(r'([ \n](?:action|href|name|src|value)="[^"]*"|<textarea\b[^>]*>[^<]*)')
 
 
 def _show_hidden(page: str) -> str:
-    """Show what turns text around or is invisible as codes; addresses and forms keep it."""
+    """Show bidirectional and invisible characters as codes; addresses and forms keep them."""
     characters = set(page) - set("\t\n\r")
     codes = {each: code for each in characters if (code := escape_controls(each)) != each}
     if not codes:
@@ -110,13 +110,13 @@ def _navigation(view: View) -> list[PageLink]:
 
 
 def _has_formats(view: View) -> bool:
-    """Whether the page leads to its other formats: a session counts for pages alone."""
+    """Whether the page links to its other formats: a session is valid for pages only."""
     return bool(view.path) and not view.session and not is_error(view)
 
 
 @cache
 def load_templates() -> Environment:
-    """Load the texts of all templates, whose files may be replaced; each is compiled when used."""
+    """Load all templates now, as their files may be replaced; compile each on first use."""
     texts: dict[str, str] = {}
     for package in (CONSOLE, __package__):
         loader = PackageLoader(package)
@@ -147,8 +147,8 @@ def _formats(view: View) -> Iterator[PageLink]:
 
 
 def page_address(view: View, query: Mapping[str, str], suffix: str = "html") -> str:
-    """Return the address of what is shown, with another query or in another format."""
-    # One slash at the beginning: two would name another host.
+    """Return the address of this page with another query or in another format."""
+    # A single leading slash: two would name another host.
     path = quote("/" + view.path.lstrip("/"), errors="replace")
     fields = f"?{urlencode(query, errors='replace')}" if query else ""
     return f"{path}.{suffix}{fields}"

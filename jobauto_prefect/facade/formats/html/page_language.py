@@ -1,6 +1,6 @@
-"""The words of pages in the languages there are: English in the code, the others in catalogs.
+"""The texts of pages in all languages: English in the code, the others in catalogs.
 
-A catalog maps each English text to its translation; `{…}` in both are filled in alike.
+A catalog maps each English text to its translation; both have the same `{…}` placeholders.
 """
 
 import json
@@ -17,13 +17,13 @@ class Translator(Protocol):
     """Translates into one language."""
 
     def __call__(self, text: str, /, **values: object) -> str:
-        """Return an English text in the language, with its values; unknown texts stay English."""
+        """Translate an English text and fill in its values; unknown texts stay English."""
 
 
 class Text(str):
-    """An English text of ours that is translated where it is shown, with its values filled in.
+    """An English text that is translated, and its values filled in, when it is shown.
 
-    Texts that records bring along are no such texts.
+    Texts from records are not translated.
     """
 
     def __new__(cls, text: str, **_values: object) -> "Text":
@@ -34,10 +34,10 @@ class Text(str):
 
 
 class Shown:
-    """What pages and forms call a field of a record, with a hint for those who fill it in.
+    """The label of a field on pages and forms, with a hint for filling it in.
 
-    `control` is how it is filled in, where its type does not say so; `choices` are what its values
-    are called, where people do not know them.
+    `control` is its form control if the type does not decide it; `choices` are labels of values
+    whose meaning is not obvious.
     """
 
     def __init__(
@@ -55,13 +55,13 @@ class Shown:
 
 
 def tell(text: str, translate: Translator) -> str:
-    """Return a text of ours in the translator's language, any other as it is."""
+    """Translate a `Text`; return any other text unchanged."""
     return translate(text, **text.values) if isinstance(text, Text) else text
 
 
 @cache
 def translator(language: str) -> Translator:
-    """Return what translates into a language of `LANGUAGES`."""
+    """Return the translator into one of `LANGUAGES`."""
     catalog = load_catalog(language)
 
     def translate(text: str, /, **values: object) -> str:
@@ -72,7 +72,7 @@ def translator(language: str) -> Translator:
 
 
 def load_catalog(language: str) -> Mapping[str, str]:
-    """Load the translations of a language by their English texts; English has none.
+    """Load a language's translations, keyed by the English text; English has none.
 
     A language is a folder; its files are by subject.
     """
@@ -85,6 +85,6 @@ def load_catalog(language: str) -> Mapping[str, str]:
 
 
 def choose_page_language(languages: Sequence[str]) -> str:
-    """Return the first of these languages that pages have; `cs-CZ` is `cs`."""
+    """Return the first of these languages that pages support; `cs-CZ` is `cs`."""
     codes = (language.partition("-")[0].lower() for language in languages)
     return next((code for code in codes if code in LANGUAGES), DEFAULT_LANGUAGE)
