@@ -1,1 +1,1 @@
-"""The kinds of records: what of each is shown, written and listed."""
+"""The kinds of records: how each is shown, written and listed."""

@@ -1,4 +1,4 @@
-"""Applications: the record with its definition, as it is shown and written."""
+"""Applications: reading and writing the record with its definition."""
 
 import json
 from collections.abc import Collection, Iterator, Sequence
@@ -88,7 +88,7 @@ from jobauto_prefect.settings import Settings
 
 
 class OfferedSelector(Answer):
-    """A selector; `type` is that of a field, the format of a whole value, or `file`."""
+    """A selector; `type` is a field type, the format of a whole value, or `file`."""
 
     selector: str = Field(description="As `env_mapping` takes it.")
     type: str = Field(description="The type of the value.")
@@ -96,7 +96,7 @@ class OfferedSelector(Answer):
 
 
 class Application(Owned):
-    """An application: the fields of its definition, and ours."""
+    """An application: the fields of its definition, and the service's own."""
 
     enabled: bool = Field(description="Whether it may be used.")
     topics: list[str] = Field(
@@ -114,12 +114,12 @@ class Application(Owned):
 
     @classmethod
     def field_names(cls) -> Collection[str]:
-        """Return also the fields of definitions."""
+        """Also return the fields of definitions."""
         return {*schema()["properties"], *cls.model_fields}
 
     @classmethod
     def field_titles(cls) -> dict[str, str]:
-        """Return also the titles that the schema of definitions has, of what they hold, too."""
+        """Also return titles from the schema of definitions, including those of nested fields."""
         parts = [schema(), *schema()["definitions"].values()]
         of_definition = {
             name: declared["title"]
@@ -131,7 +131,7 @@ class Application(Owned):
 
 
 class ApplicationVersion(Answer):
-    """A definition that a later one replaced."""
+    """A former definition, replaced by a later one."""
 
     number: int = Field(description="Counts the definitions of one application, from 1.")
     version: str | None = Field(description="Its version.")
@@ -141,21 +141,21 @@ class ApplicationVersion(Answer):
 
 
 READ_ONLY = ("created_at", "updated_at", "prefect_url")
-"""What every record that was read has: where one comes back these are no keys of a document."""
+"""Fields of every record read; in a body sent back they are not keys of the definition."""
 
 
 OURS = ("enabled", "company_id")
 
 
 RECORD_FIELDS = frozenset(Application.model_fields)
-"""What records have beside the definition, which may have keys of these names, too."""
+"""A record's fields beside the definition, which may have keys of the same names."""
 
 
 UNREADABLE = frozenset({"duplicate", "number", "text", "key", "depth", "size", "syntax"})
 
 
 REQUIRED = schema()["required"]
-"""What a whole definition has."""
+"""Keys that only a whole definition has."""
 
 
 LABELS: JsonSchemaValue = {
@@ -165,7 +165,7 @@ LABELS: JsonSchemaValue = {
         {"type": "object"},
     ]
 }
-"""An object of that name is the definition's own."""
+"""An object of this name belongs to the definition."""
 
 
 TOPICS: JsonSchemaValue = {
@@ -177,8 +177,8 @@ TOPICS: JsonSchemaValue = {
 
 
 class ApplicationBody(OwnedBody):
-    """A whole definition, or a part of one, which is merged into the one there is. Fields of an
-    answer that are not the definition's are read over.
+    """A whole definition, or a part of one, which is merged into the existing one. Fields of an
+    answer that are not part of the definition are ignored.
     """
 
     record: ClassVar = Application
@@ -199,7 +199,7 @@ def read_definition(raw: bytes) -> Fields:
     """Return the keys of a body that is a definition or a part of one.
 
     Raises:
-        InvalidDefinition: it is not JSON that can be kept; every error is in it.
+        InvalidDefinition: it is not JSON that can be stored; it has every error.
     """
     report = validate(raw)
     unreadable = not isinstance(report.document, dict)
@@ -216,9 +216,9 @@ DEFINITION = query(
 
 
 def read_definition_fields(raw: RawBody, request: Request) -> Fields:
-    """Read a body as `read_body_fields` does, or as a definition: every error with line and column.
+    """Read a body like `read_body_fields`, or as a definition: each error with line and column.
 
-    With `definition` in the query its keys are all the document's; the write reads them.
+    With `definition` in the query all its keys are the document's; the write reads them.
     """
     given = read_write_query(request)
     if parse_flag(given.pop("definition", False), "/definition"):
@@ -227,10 +227,10 @@ def read_definition_fields(raw: RawBody, request: Request) -> Fields:
 
 
 async def require_definition_writer(who: CurrentUser) -> None:
-    """Require somebody who may write definitions at all: to judge one takes long.
+    """Require the permission to write definitions first: validating one is slow.
 
     Raises:
-        Forbidden: they may write none.
+        Forbidden: they may not write definitions.
     """
     if not any(who.rights.anywhere(f"applications.{action}") for action in ("create", "update")):
         raise Forbidden("this needs the permission applications.update; ask an administrator")
@@ -238,11 +238,11 @@ async def require_definition_writer(who: CurrentUser) -> None:
 
 def _query_names(body: type[Body]) -> Iterator[str]:
     yield from ("definition", *schema()["properties"])
-    yield from body.model_fields.keys() - {"company"}  # a definition's own
+    yield from body.model_fields.keys() - {"company"}  # part of the definition
 
 
 def parse_application(write: WriteRequest) -> ApplicationBody:
-    """Return what is said beside the definition; `force` and labels are taken from the fields.
+    """Return the fields beside the definition; `force` and labels come from the fields.
 
     Raises:
         InvalidInput: with every error.
@@ -264,14 +264,14 @@ def parse_application(write: WriteRequest) -> ApplicationBody:
 
 
 def document_in(write: WriteRequest) -> Fields:
-    """Return the keys of the definition, or of a part of one, among those of a request."""
+    """Return the request's keys that belong to the definition, or to a part of one."""
     ours = (*OURS, *RECORD_FIELDS) if _is_record(write) else OURS
     ours = (*ours, "topics") if _says_topics(write) else ours
     return {name: value for name, value in write.fields.items() if name not in ours}
 
 
 def complete_document(write: WriteRequest, app: App | None, given: Fields) -> Fields:
-    """Return what is given, over what there is of it: a whole definition stands alone."""
+    """Merge the given keys into the existing definition; a whole definition replaces it."""
     if app is None:
         return {**write.defaults, **given}
     whole = all(name in given for name in REQUIRED)
@@ -286,10 +286,10 @@ def complete_document(write: WriteRequest, app: App | None, given: Fields) -> Fi
 
 
 def _says_topics(write: WriteRequest) -> bool:
-    """Whether `topics` are those attached, and not the definition's own.
+    """Whether `topics` are attached topics rather than the definition's own key.
 
-    They are attached in the query, in a part of a definition without its `executable`, and in a
-    record that was read.
+    They are in the query, in a part of a definition without `executable`, and in a record that was
+    read.
     """
     if "topics" not in write.fields:
         return False
@@ -302,13 +302,13 @@ def _is_record(write: WriteRequest) -> bool:
 
 
 def write_app(write: WriteRequest) -> WriteResult:
-    """Write an application: a whole definition replaces that of its uuid, else name; a part merges.
+    """Write an application: a whole one replaces that of its uuid, else name; a part is merged.
 
     Raises:
         InvalidDefinition: with every error.
-        Forbidden: who asks would change what needs an administrator.
-        Conflict: its version is older than the one that is here, and `force` is not said; or it
-            can't belong to that company.
+        Forbidden: the change needs an administrator.
+        Conflict: its version is older than the current one and `force` is not set, or it can't
+            belong to that company.
     """
     body = parse_application(write)
     owner = resolve_owner(write, body)
@@ -326,14 +326,15 @@ def write_app(write: WriteRequest) -> WriteResult:
         definition, warnings = _validate(write, document)
         if app is None:
             app = App(name="", source="", document={}, approved={}, company_id=owner.company_id)
-            # Before it is added: a query would flush it, and what it holds so far be a version.
+            # Before it is added: a query would flush it and make a version of the incomplete
+            # record.
             warnings += _namesakes(write, app, definition, owner)
             write.session.add(app)
         elif not body.force:
             _refuse_older(app, definition)
         _store_definition(write, app, definition)
     elif _is_raw(write, document):
-        app.source = write.raw.decode()  # the same, written in another way
+        app.source = write.raw.decode()  # the same content, formatted differently
     if apply_owner(write, app, owner):
         _seal_values(write, app, app.definition)
     if write.who.rights.system_wide:
@@ -353,7 +354,7 @@ def _unapproved(write: WriteRequest, app: App) -> list[str]:
 
 
 def _identity_changed(app: App, document: Fields) -> set[str]:
-    """Return what of a new document tells applications apart and is not as it was."""
+    """Return the identifying fields that a new document changes."""
     before = {"uuid": app.uuid, "name": app.document.get("name")}
     uuid = document.get("uuid")
     after = {
@@ -372,7 +373,7 @@ def _namesakes(write: WriteRequest, app: App, definition: Definition, owner: Own
 def _apply_topics(
     write: WriteRequest, app: App, body: ApplicationBody, document: Fields
 ) -> list[Fault]:
-    """Attach what is said, else what a definition lists itself and there are topics for."""
+    """Attach the given topics, else those the definition lists, as far as they exist."""
     before, listed = app.topics, document.get("topics")
     warnings = list[Fault]()
     if "topics" in body.model_fields_set:
@@ -395,12 +396,12 @@ def _validate(write: WriteRequest, document: Fields) -> tuple[Definition, list[F
 
 
 def _is_same(document: Fields, other: Fields) -> bool:
-    """Whether documents are the same as texts: the order of keys counts, and `1` is not `true`."""
+    """Whether documents are equal as text: key order counts, and `1` is not `true`."""
     return json.dumps(document) == json.dumps(other)
 
 
 def _is_raw(write: WriteRequest, document: Fields) -> bool:
-    """Whether the body is this document and nothing else."""
+    """Whether the body is exactly this document."""
     return write.raw != b"" and read_definition(write.raw) == document
 
 
@@ -429,7 +430,7 @@ def _refuse_older(app: App, definition: Definition) -> None:
 
 
 def _store_definition(write: WriteRequest, app: App, definition: Definition) -> None:
-    """Take over the document and keep the former; values that have become secret are sealed."""
+    """Store the document and keep the former one; seal values that have become secret."""
     document = dict(definition.document)
     if app.id is not None:
         write.session.add(_former_version(write, app))
@@ -477,16 +478,16 @@ def _seal_values(write: WriteRequest, app: App, definition: Definition) -> None:
 
 
 def serialize_app(app: App, settings: Settings) -> JsonObject:
-    """Return the fields of the definition, and ours."""
+    """Return the fields of the definition, and the service's own."""
     link = prefect_link(settings, "flows/flow", app.flow_id)
     shown = dict(app.document) | serialize_fields(Application, app, prefect_url=link)
     shown.pop("topics", None)
-    # Published clients take text there and no list: a record without topics has no such member.
+    # Published clients expect a text here, not a list: a record without topics omits the member.
     return shown | ({"topics": app.topics} if app.topics else {})
 
 
 def serialize_version(version: AppVersion) -> JsonObject:
-    """Return a former definition, with what it said."""
+    """Return a former definition with its content."""
     definition = json.loads(version.source.removeprefix("\ufeff"))
     return serialize_fields(ApplicationVersion, version, definition=definition)
 

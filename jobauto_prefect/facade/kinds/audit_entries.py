@@ -1,4 +1,4 @@
-"""Entries of the audit trail: as they are shown."""
+"""Entries of the audit trail, as shown."""
 
 from typing import Annotated, Any, Literal, get_args
 
@@ -26,11 +26,11 @@ AuditAction = Literal[
     "archive",
     "restore",
 ]
-"""What entries say was done; the filter of their list takes the same."""
+"""The actions in entries; the list's filter takes the same values."""
 
 
 class AuditEntry(Record):
-    """Who changed what; never changed or deleted itself."""
+    """Who changed what; the entry itself is never changed or deleted."""
 
     actor: Annotated[str, Shown("Who")] = Field(
         description="The login of the user, or the name of the service or program, that did it."

@@ -1,4 +1,4 @@
-"""Calendars: as they are shown, written, and named by other records."""
+"""Calendars: shown, written, and referenced by other records."""
 
 from collections.abc import Iterable, Sequence
 from datetime import date, datetime
@@ -41,7 +41,7 @@ from jobauto_prefect.settings import Settings
 
 
 class Calendar(Labelled):
-    """When windows' jobs do not start."""
+    """Times at which windows' jobs do not start."""
 
     name: str = Field(description="The name for people.")
     timezone: str | None = Field(
@@ -66,7 +66,7 @@ PERMISSIONS = "applications"
 
 
 CalendarRefs = Annotated[list[Id | Name], Field(max_length=20)]
-"""Ids of calendars, or their names."""
+"""Ids or names of calendars."""
 
 
 Day = Annotated[str, StringConstraints(pattern=r"^[0-9]{4}-[0-9]{2}-[0-9]{2}$")]
@@ -93,7 +93,7 @@ Title = Annotated[
 Weekday = Literal["mon", "tue", "wed", "thu", "fri", "sat", "sun"]
 
 
-MAX_YEARLY_DAYS = 364  # days between the first and the last one
+MAX_YEARLY_DAYS = 364  # days between the first and the last
 
 
 class DaysBody(Body):
@@ -106,9 +106,9 @@ class DaysBody(Body):
 
 
 class TimesBody(Body):
-    """From a time of day to another; one that is not later is of the next day.
+    """From one time of day to another; an end that is not later is on the next day.
 
-    On the weekdays on which it begins; without any: on each day.
+    `weekdays` are those on which it begins; none: every day.
     """
 
     model_config = ConfigDict(extra="forbid", populate_by_name=True)
@@ -126,7 +126,7 @@ class TimesBody(Body):
 
 
 class PeriodBody(Body):
-    """A period that comes once. Times without an offset are on the clock of the calendar."""
+    """A one-off period. Times without an offset are in the calendar's time zone."""
 
     start: Moment = Field(description="When it begins.")
     end: Moment = Field(description="When it is over.")
@@ -223,7 +223,7 @@ def write_calendar(write: WriteRequest) -> WriteResult:
 
 
 def _update_bearers(write: WriteRequest, calendar: records.Calendar, before: str) -> None:
-    """Update those who bear the calendar: they know it by its name, and go by what it says now."""
+    """Update the records that use the calendar: they have its name and follow its new times."""
     for keeper in keepers_of(write.session, before):
         if calendar.name != before:
             keeper.calendars = [calendar.name if each == before else each
@@ -232,17 +232,17 @@ def _update_bearers(write: WriteRequest, calendar: records.Calendar, before: str
 
 
 def reassess_windows(write: WriteRequest, keeper: Keeper) -> None:
-    """Judge the windows to come again, after what closes the time of a record was changed."""
+    """Recheck upcoming windows after the closed times of a record have changed."""
     for template in templates_under(write.session, keeper):
         windows.lock_windows(write.session, template)
         recheck_closed_time(write.session, [template])
 
 
 def apply_calendars(write: WriteRequest, keeper: Keeper, given: Sequence[int | str]) -> bool:
-    """Replace the calendars of a record; return whether they are others now.
+    """Replace the calendars of a record; return whether they changed.
 
     Raises:
-        InvalidInput: naming each that is not there.
+        InvalidInput: naming each that does not exist.
     """
     names = {each for each in given if isinstance(each, str)}
     known_names = {calendar.name for calendar in calendars_named(write.session, names)}
@@ -267,7 +267,7 @@ def _find_name(write: WriteRequest, record_id: int) -> str | None:
 
 
 def _require_valid(calendar: records.Calendar) -> None:
-    """Require what no pattern tells of a calendar.
+    """Check the rules for a calendar that no pattern can express.
 
     Raises:
         InvalidInput: with every error.

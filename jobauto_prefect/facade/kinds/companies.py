@@ -1,4 +1,4 @@
-"""Companies: as they are shown and written."""
+"""Companies, as shown and written."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -65,7 +65,7 @@ CompanyBound = Literal[
 
 
 class Company(Labelled):
-    """A company; `env` are its values for all its run templates, secret ones masked."""
+    """A company; `env` holds its values for all its run templates, secret ones masked."""
 
     slug: str = Field(description="Short name, unique: letters, digits, `_` and `-`.")
     name: str = Field(description="The name for people.")
@@ -117,8 +117,8 @@ class Member(Answer):
 
 
 class CompanyBody(LabelledBody):
-    """A company. `slug` is its natural key, without one its `name`; `env` its values for all its
-    templates.
+    """A company. Its natural key is `slug`, or `name` if it has none; `env` holds its values for
+    all its run templates.
     """
 
     record: ClassVar = Company
@@ -164,10 +164,10 @@ APART = frozenset({"env", "topics", "calendars", "notices"})
 
 
 def write_company(write: WriteRequest) -> WriteResult:
-    """Write a company, known by its slug or code, without one by its name.
+    """Write a company, identified by its slug or code, else by its name.
 
     Raises:
-        Forbidden: who asks may not, or is no administrator and would change its slug.
+        Forbidden: the user may not, or would change the slug without being an administrator.
     """
     body = parse_body(CompanyBody, write.fields)
     company = _find_company(write, body)
@@ -182,7 +182,7 @@ def write_company(write: WriteRequest) -> WriteResult:
     renamed = not as_read and body.slug not in (None, company.slug)
     authorize_retention(write, company, body, company.id)
     if renamed and not write.who.rights.system_wide:
-        # Files, tags and people know it by the slug, and it may have been another's.
+        # Files, tags and people identify it by the slug, which may have been another company's.
         raise Forbidden("administrators alone change the slug of a company; leave it as it is")
     apply_fields(company, body, except_for=APART | {"slug"} if as_read else APART)
     if company.timezone is not None:
@@ -206,7 +206,7 @@ def write_company(write: WriteRequest) -> WriteResult:
     for credential in credentials_of_company(write.session, company.id) if renamed else ():
         enqueue(
             write.session, OutboxKind.APPLY_CREDENTIAL, credential.id
-        )  # its block is named by it
+        )  # its block is named after it
     return WriteResult(company, created, [*warnings, *short_secret_warnings(body.env, secret)])
 
 
@@ -218,13 +218,13 @@ def _find_company(write: WriteRequest, body: CompanyBody) -> records.Company | N
         named: Sequence[records.Company] = [company] if company else []
     else:
         named = companies_named(write.session, body.name) if body.name is not None else ()
-    # That others have one of this slug or name is not for everybody to know.
+    # Whether another company has this slug or name is not disclosed to everybody.
     seen = [company for company in named if write.who.rights.may_read("companies", company.id)]
     return write.authorize_update(seen[0], "companies") if seen else None
 
 
 def _free_slug(write: WriteRequest, name: str) -> str:
-    """Return a slug of the name that no company has; empty where nothing is left of the name."""
+    """Return an unused slug made from the name; empty if no character of it can be used."""
     slug = slug_of(name)
     if not slug or company_with_slug(write.session, slug) is None:
         return slug

@@ -1,4 +1,4 @@
-"""Credential types: as they are shown and written."""
+"""Credential types, as shown and written."""
 
 from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, ClassVar, Literal
@@ -83,7 +83,7 @@ class CredentialTypeField(Answer):
 
 
 class Availability(Answer):
-    """How to find out whether what a credential opens is there."""
+    """How to check that a credential's target is reachable."""
 
     url: str | None = Field(
         default=None,
@@ -98,7 +98,7 @@ class Availability(Answer):
 
 
 class CredentialType(Owned):
-    """A kind of credential: which values it has, and which of them are secret."""
+    """A type of credential: its values, and which of them are secret."""
 
     uuid: str | None = Field(description="Identifies it in all installations.")
     code: str = Field(description="Short name, unique.")
@@ -141,7 +141,7 @@ LocalizedText = LongText | Annotated[dict[Language, LongText], Field(min_length=
 
 
 LOCALIZED = ("name", "description")
-"""Fields that may be in several languages."""
+"""Fields that may have texts in several languages."""
 
 
 class CredentialField(Body):
@@ -166,11 +166,11 @@ Word = Annotated[str, StringConstraints(min_length=1, max_length=1000, pattern=r
 
 
 class AvailabilityBody(Body):
-    """How to find out whether what a credential opens is there: one of `url` and `command`.
+    """How to check that a credential's target is reachable: either `url` or `command`.
 
-    Both may name fields that are no secrets, as `{KEYWORD}`. A URL is there when it answers with
-    2xx; a command, which gets the values in its environment, when it ends with 0. Where it is not
-    there, jobs wait `retry_seconds` until they ask again.
+    Both may refer to fields that are not secret, as `{KEYWORD}`. A URL is there when it answers
+    with 2xx; a command, which gets the values in its environment, when it ends with 0. Where it is
+    not there, jobs wait `retry_seconds` until they ask again.
     """
 
     record: ClassVar = Availability
@@ -186,7 +186,7 @@ AVAILABILITY_EXAMPLE = '{"url": "https://{BANK_HOST}/status"}'
 
 
 class CredentialTypeBody(OwnedBody):
-    """A credential type, known by its uuid, else its code in any case."""
+    """A credential type, identified by its uuid, else by its code (case-insensitive)."""
 
     record: ClassVar = CredentialType
 
@@ -238,8 +238,8 @@ APART = {*LOCALIZED, *OWNER, "fields", "availability"}
 def write_credential_type(write: WriteRequest) -> WriteResult:
     """Write a credential type; its fields are replaced as a whole.
 
-    Values of fields that have become secret are sealed. Prefect is told of it, of its credentials
-    and of their run templates.
+    Values of fields that have become secret are sealed. The type, its credentials and their run
+    templates are updated in Prefect.
 
     Raises:
         InvalidInput: with every error.
@@ -262,7 +262,7 @@ def write_credential_type(write: WriteRequest) -> WriteResult:
     _apply_texts(write, kind, body)
     if created:
         write.session.add(kind)
-    else:  # before the database compares it with records of others
+    else:  # before the database compares it with other records
         after = _identity(kind)
         changed = {name for name, value in identity.items() if value != after[name]}
         require_administrator(write, kind, changed)
@@ -280,7 +280,7 @@ def write_credential_type(write: WriteRequest) -> WriteResult:
 
 
 def _identity(kind: records.CredentialType) -> Mapping[str, Any]:
-    """Return what tells types apart."""
+    """Return the identifying fields of a type."""
     names = kind.translations.get("name", kind.name)
     return {"code": kind.code, "uuid": kind.uuid and kind.uuid.lower(), "name": names}
 
@@ -316,9 +316,9 @@ def _faults(
 
 
 def _destinations(write: WriteRequest, kind: records.CredentialType) -> dict[int, Destination]:
-    """Return where the secrets of this type's credentials are sent.
+    """Return the addresses to which secrets of this type's credentials are sent.
 
-    Those alone are in it that hold secrets which who writes may not read.
+    Only for credentials with secrets that the writer may not read.
     """
     held = credentials_of_type(write.session, kind.id) if kind.id else ()
     return {
@@ -354,7 +354,7 @@ def _refuse_other_destinations(
 def _apply_texts(
     write: WriteRequest, kind: records.CredentialType, body: CredentialTypeBody
 ) -> None:
-    """Set one text for lists, and all of them where there are several."""
+    """Set one text for lists, and all texts if there are several languages."""
     translations = dict(kind.translations)
     for member in LOCALIZED:
         if member not in body.model_fields_set:

@@ -1,4 +1,4 @@
-"""Credentials: as they are shown and written."""
+"""Credentials, as shown and written."""
 
 from collections.abc import Iterator, Sequence
 from typing import Annotated, Any, ClassVar
@@ -62,7 +62,7 @@ from jobauto_prefect.sources import availability, external_values
 
 
 class Credential(Labelled):
-    """Values of a credential type that belong to a company; secret ones are masked."""
+    """A company's values for a credential type; secret ones are masked."""
 
     name: str = Field(description="The name for people.")
     company_id: int = Field(description="The company.")
@@ -109,11 +109,11 @@ class CredentialBody(LabelledBody):
 
 
 def write_credential(write: WriteRequest) -> WriteResult:
-    """Write a credential, held to the fields of its type; its secret values are stored encrypted.
+    """Write a credential, validated against its type; secret values are stored encrypted.
 
     Raises:
         InvalidInput: with every error.
-        Conflict: it would move to another company, and run templates have it.
+        Conflict: it would move to another company while run templates use it.
     """
     body = parse_body(CredentialBody, write.fields)
     company = resolve_company(write, body.company_id, body.company)
@@ -182,7 +182,7 @@ def _values_of(credential: records.Credential, body: CredentialBody) -> dict[str
 def _resolve_type(
     write: WriteRequest, body: CredentialBody, company: Company | None
 ) -> CredentialType | None:
-    """Return the type that a body names, among those its company may use; None: it names none."""
+    """Return the type a body names, among those its company may use; None if it names none."""
     if company is None:
         return None
     if body.credential_type_id is not None:
@@ -218,12 +218,11 @@ def _apply_values(
     *,
     created: bool,
 ) -> list[Fault]:
-    """Take the values given, null removes one; return warnings of required ones still to come.
+    """Apply the given values (null removes one); return warnings for required ones missing.
 
-    `before` is where the stored secrets were sent, None: there are none.
-
-    A credential may be made empty and filled then, and files hold no secrets: required values may
-    be missing but where others are given to a new credential, or where they are taken away.
+    `before` is where the stored secrets were sent; None: there are none. A credential may be
+    created empty and filled later, and files hold no secrets: required values may be missing,
+    unless a new credential has others or they are being removed.
     """
     fields = credential.credential_type.fields
     secret = secret_keywords(fields)

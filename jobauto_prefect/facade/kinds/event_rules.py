@@ -1,4 +1,4 @@
-"""Event rules: as they are shown and written."""
+"""Event rules, as shown and written."""
 
 import json
 from typing import Annotated, Any, ClassVar, Literal, get_args
@@ -35,7 +35,7 @@ End = Literal["success", "warning", "failure", "any"]
 
 
 class EventRule(Labelled):
-    """What a change, or the end of another run template, starts."""
+    """What a change, or the end of another run template's job, starts."""
 
     event_source_id: int | None = Field(description="The event source whose changes it reacts to.")
     runtemplate_source_id: int | None = Field(
@@ -131,17 +131,17 @@ def write_rule(write: WriteRequest) -> WriteResult:
     check_rule(write.session, rule, write.settings.extra_env)
     enqueue(
         write.session, OutboxKind.APPLY_TEMPLATE, rule.runtemplate_id
-    )  # what runs may leave out
+    )  # values that runs may omit
     enqueue(write.session, OutboxKind.APPLY_RULE, rule.id)
     return WriteResult(rule, created)
 
 
 OPERATED = frozenset({"enabled", "labels", "priority"})
-"""Fields of a rule that change nothing of what it tells."""
+"""Fields of a rule that do not affect which data it passes on."""
 
 
 def _may_vouch(write: WriteRequest, rule: records.EventRule) -> bool:
-    """Whether who asks may read the events that a rule tells of."""
+    """Whether the user may read the events that a rule passes on."""
     kind = "jobs" if rule.runtemplate_source_id is not None else "companies"
     owners = rule.source_company_id, rule.runtemplate.company_id
     return owners[0] == owners[1] or write.who.rights.may_read(kind, owners[0])

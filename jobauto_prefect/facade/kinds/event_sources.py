@@ -1,4 +1,4 @@
-"""Event sources: as they are shown and written."""
+"""Event sources, as shown and written."""
 
 from collections.abc import Iterator, Mapping
 from datetime import datetime
@@ -44,7 +44,7 @@ from jobauto_prefect.sources import fault_of, source_rules, source_target
 
 
 class EventSource(Labelled):
-    """A database that webhooks write changes into; its password is masked."""
+    """A database to which webhooks write changes; its password is masked."""
 
     name: str = Field(description="The name for people.")
     company_id: int | None = Field(description="The company.")
@@ -81,7 +81,7 @@ Position = Annotated[int, Field(ge=0, le=BIGGEST_ID), READ_INTEGER, OrText(UNSIG
 
 
 PORT = r"^([1-9][0-9]{0,3}|[1-5][0-9]{4}|6[0-4][0-9]{3}|65[0-4][0-9]{2}|655[0-2][0-9]|6553[0-5])?$"
-"""1 to 65535, or nothing."""
+"""1 to 65535, or empty."""
 
 
 PORTS: JsonSchemaValue = {
@@ -130,7 +130,7 @@ class SourceBody(LabelledBody):
     @field_validator("db_port", mode="before")
     @classmethod
     def _port_as_text(cls, value: Any) -> Any:
-        if isinstance(value, float) and value.is_integer():  # as JSON Schema has it
+        if isinstance(value, float) and value.is_integer():  # as in JSON Schema
             value = int(value)
         return str(value) if isinstance(value, int) and not isinstance(value, bool) else value
 
@@ -177,7 +177,7 @@ def write_source(write: WriteRequest) -> WriteResult:
 
 
 def _usual_port(source: records.EventSource, body: SourceBody, before: Mapping[str, Any]) -> str:
-    """Return the port where none is given: that of the kind, unless a body keeps another one."""
+    """Return the default port: that of the database kind, unless a body keeps another."""
     kept = None if "db_port" in body.model_fields_set else before["db_port"]
     if kept and kept != USUAL_PORTS.get(before["db_connection"]):
         return str(kept)
@@ -189,7 +189,7 @@ def _apply_password(
 ) -> Iterator[Fault]:
     """Store or forget a source's password.
 
-    `changed` are the fields of its address that are others than the stored password is for.
+    `changed` are the address fields that differ from those the stored password is for.
     """
     if body.db_password and body.db_password != MASK:
         source.db_password = write.box.seal({PASSWORD: body.db_password})[PASSWORD]
@@ -211,10 +211,10 @@ def _target_faults(
 def _find_source(
     write: WriteRequest, body: SourceBody, company: Company | None
 ) -> records.EventSource | None:
-    """Return the source that is meant: by its name that of the company, where one is said.
+    """Find the source by name, in the company if one is given.
 
     Raises:
-        Conflict: no company is said, and several of who asks have one of this name.
+        Conflict: no company is given, and several of the user's have a source of this name.
     """
     if write.record_id is not None or not body.name:
         return write.get_for_update(records.EventSource, "companies")

@@ -1,4 +1,4 @@
-"""Events, and what they owe: as they are shown."""
+"""Events with their deliveries and actions, as shown."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -21,7 +21,7 @@ from jobauto_prefect.settings import Settings
 
 
 class Event(Record):
-    """Something that happened: a change of an event source, or the end of a run template's job."""
+    """An event: a change of an event source, or the end of a run template's job."""
 
     kind: EventKind = Field(
         description="`change` of an event source, or `completion` of a run template's job."
@@ -54,7 +54,7 @@ class Event(Record):
 
 
 class Delivery(Answer):
-    """What an event owes one rule."""
+    """The delivery of an event to one rule."""
 
     eventrule_id: int = Field(description="The event rule.")
     element: int = Field(
@@ -70,7 +70,7 @@ class Delivery(Answer):
 
 
 class OwedAction(Answer):
-    """What an event has the service do, beside starting rules."""
+    """An action of an event besides its rules."""
 
     id: int = Field(description="The number of the record.")
     kind: Action = Field(description="The action.")
@@ -84,7 +84,7 @@ class OwedAction(Answer):
 
 
 class EventWithDeliveries(Event):
-    """An event, all that is known of it, and what it owes."""
+    """An event with its data, deliveries and actions."""
 
     data: dict[str, Any] = Field(description="All that is known of it.")
     deliveries: list[Delivery] = Field(description="What it owes to rules.")
@@ -101,7 +101,7 @@ def serialize_event(event: records.Event, _settings: Settings) -> JsonObject:
 def serialize_event_details(
     event: records.Event, deliveries: Sequence[records.Delivery], actions: Sequence[PendingAction]
 ) -> JsonObject:
-    """Return what is known of an event, and what it owes."""
+    """Return an event's data, deliveries and actions."""
     shown = [
         serialize_fields(Delivery, delivery, eventrule_id=delivery.rule_id)
         for delivery in deliveries

@@ -1,4 +1,4 @@
-"""Jobs, their output and artifacts: as they are shown and written."""
+"""Jobs, their output and artifacts, as shown and written."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -117,7 +117,7 @@ class Job(Record):
 
 
 class Artifact(Answer):
-    """A file that a job left behind."""
+    """A file produced by a job."""
 
     id: int = Field(description="The number of the record.")
     href: str = Field(description="Where to download it.")
@@ -130,7 +130,7 @@ class Artifact(Answer):
 
 
 class JobWithOutput(Job):
-    """A job with the end of its output and its artifacts."""
+    """A job with its artifacts and the end of its output."""
 
     stdout: str = Field(
         title="Standard output", description="The end of its standard output, at most 64 KiB."
@@ -175,13 +175,13 @@ SCHEDULED: JsonSchemaValue = {
 
 
 APART = ("cli", "console")
-"""The ways in that jobs name; all others are REST."""
+"""The entry points recorded in jobs; all others count as REST."""
 
 
 class JobBody(Body):
-    """A run of a template now or at `scheduled`; with an id its change or cancellation.
+    """A run of a template now or at `scheduled`; with an id, a change or cancellation.
 
-    `retry_of` is a job that is over: a new one gets its run template and the values it alone had.
+    `retry_of` is a job that has ended: the new one gets its run template and its own values.
     `scheduled` is "now", ISO 8601, or `Y-m-d H:i:s` in UTC.
     """
 
@@ -210,11 +210,11 @@ class JobBody(Body):
 
 
 def write_job(write: WriteRequest) -> WriteResult:
-    """Write a job: without an id a new one, committed with the message that makes its flow run.
+    """Write a job; without an id a new one, committed with the message that creates its flow run.
 
     Raises:
-        NotFound: there is no such template or job, or this person may not see it.
-        Conflict: the template is not active, or the job does not wait any more.
+        NotFound: the template or job does not exist, or the user may not see it.
+        Conflict: the template is not active, or the job is no longer waiting.
     """
     body = parse_body(JobBody, write.fields)
     if write.record_id is not None:
@@ -245,10 +245,10 @@ def write_job(write: WriteRequest) -> WriteResult:
 
 
 def _job_to_retry(write: WriteRequest, body: JobBody) -> records.Job | None:
-    """Return the job to run once more, with its template in the body; None: a job of its own.
+    """Return the job to repeat, and set its template in the body; None if it is not a retry.
 
     Raises:
-        Conflict: it is not over, is tried again already, or is an attempt for a task.
+        Conflict: it has not ended, is being retried already, or is an attempt for a task.
     """
     if body.retry_of is None:
         return None
@@ -276,7 +276,7 @@ def _apply_overrides(
     body: JobBody,
     retried: records.Job | None,
 ) -> list[Fault]:
-    """Apply the values of this job; return warnings: values left out, short secrets."""
+    """Apply the values of this job; return warnings about omitted values and short secrets."""
     definition, extra = template.app.definition, write.settings.extra_env
     secret = definition.secret_keys
     given = {name: value for name, value in body.env.items() if value is not None}
@@ -298,9 +298,9 @@ def _apply_overrides(
 def _inherited_values(
     retried: records.Job | None, names: EnvironmentNames
 ) -> tuple[StoredValues, dict[str, str], list[Fault]]:
-    """Return what a job has of the one it repeats: values, what that was told of its event.
+    """Return what a retry takes from the job it repeats: its own values and those of its event.
 
-    The warnings name each value that is left out.
+    The warnings name each omitted value.
     """
     if retried is None:
         return StoredValues({}, {}), {}, []
@@ -318,7 +318,7 @@ def _inherited_values(
 
 
 def _change_job(write: WriteRequest, body: JobBody) -> records.Job:
-    """Cancel a job, or change what may change while it waits."""
+    """Cancel a job, or change its editable fields while it waits."""
     job = get_record(write.session, records.Job, write.record_id or 0)
     if body.state == "cancelled":
         write.who.rights.require("jobs", "execute", job.company_id, job)
@@ -348,7 +348,7 @@ MAX_OUTPUT_BYTES = 64 * 1024
 def serialize_job(job: records.Job, settings: Settings) -> JsonObject:
     """Return a job as lists show it: without output and artifacts.
 
-    What it waits for is others' to know: see `add_wait_reasons`.
+    Wait reasons depend on other records: see `add_wait_reasons`.
     """
     link = prefect_link(settings, "runs/flow-run", job.flow_run_id)
     return serialize_fields(Job, job, waits_for=None, prefect_url=link)
@@ -361,7 +361,7 @@ def add_wait_reasons(
     settings: Settings,
     now: datetime,
 ) -> None:
-    """Add what jobs wait for."""
+    """Add the reasons why jobs wait."""
     reasons = waits.wait_reasons(session, listed, settings, now)
     for record in shown:
         record["waits_for"] = reasons.get(record["id"])
@@ -370,7 +370,7 @@ def add_wait_reasons(
 def serialize_job_details(
     lines: Sequence[records.OutputLine], artifacts: Sequence[records.Artifact]
 ) -> JsonObject:
-    """Return what a job's own record has beyond its row in a list."""
+    """Return the details of a job that lists do not have."""
     return {
         "stdout": _tail_of(lines, "stdout"),
         "stderr": _tail_of(lines, "stderr"),
@@ -398,19 +398,19 @@ def serialize_line(line: records.OutputLine) -> JsonObject:
 
 
 def _written(job: records.Job) -> JsonObject:
-    """Return the id by its published name; log lines of the request name the job, too."""
+    """Return the id by its published name; the request's log lines name the job, too."""
     current_log_context().job_id = job.id
     return {"job_id": job.id}
 
 
 def _details(session: ReadingSession, job: records.Job, _settings: Settings) -> JsonObject:
     if job.begin is None:
-        return serialize_job_details((), ())  # it has left nothing yet
+        return serialize_job_details((), ())  # no output yet
     return serialize_job_details(last_output_of(session, job.id), artifacts_of(session, job.id))
 
 
 def _describe_change(body: JsonObject) -> JsonObject:
-    """Return the schema of what may change of a job, of that of what is written."""
+    """Derive the schema of a job's editable fields from that of its body."""
     changing = ("scheduled", "note", "state", "reason", "id", "job_id")
     return {
         **body,

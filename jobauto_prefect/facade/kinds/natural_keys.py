@@ -1,4 +1,4 @@
-"""Names in place of ids: in paths, in queries and in bodies."""
+"""Names instead of ids in paths, queries and bodies."""
 
 import functools
 import re
@@ -38,20 +38,20 @@ REFERENCES: Mapping[str, Mapping[str, type[Any]]] = {
     },
     "member": {"user_id": User, "company_id": Company},
 }
-"""The fields of bodies that refer to records; the company comes before what may be its own."""
+"""The reference fields of bodies; the company comes before records that may belong to it."""
 
 IN_ACTIONS: Mapping[str, type[Any]] = {each.field: KINDS[each.kind] for each in STARTED.values()}
 
 
 def is_name(given: Any) -> bool:
-    """Whether this is a name, no id and nothing that is meant to be one."""
+    """Whether the value is a name rather than an id."""
     if not isinstance(given, str) or given != given.strip() or not given:
         return False
     return re.fullmatch("-?[0-9]+", given) is None
 
 
 def key_type(kind: type[Base], parameter: str = "record_id") -> Any:
-    """Return the type of a path's parameter: a record's id, sent as id or as name."""
+    """Return the type of a path parameter for a record, sent as id or as name."""
 
     async def read(request: Request, who: CurrentUser, service: CurrentService) -> int:
         word = path_word(request, parameter)
@@ -69,7 +69,7 @@ def key_type(kind: type[Base], parameter: str = "record_id") -> Any:
 
 
 def path_word(request: Request, parameter: str) -> str:
-    """Return a part of the path, whose slashes came as %2F."""
+    """Return a path segment; its slashes are sent as %2F."""
     word: str = request.path_params[parameter]
     return unquote(word) if request.scope.get("slashes_encoded") else word
 
@@ -80,10 +80,10 @@ def _read_id(service: Service, who: Identity, kind: type[Base], word: str) -> in
 
 
 def require_id(session: ReadingSession, who: Identity, kind: type[Any], word: str) -> int:
-    """Return the id of the record of that name.
+    """Return the id of the record with this name.
 
     Raises:
-        NotFound: there is none, or none this person may see.
+        NotFound: it does not exist, or the user may not see it.
         Conflict: several have the name.
     """
     record_id = find_id(session, who, kind, word)
@@ -99,9 +99,9 @@ def find_id(
     word: str,
     company_id: int | None = None,
 ) -> int | None:
-    """Return the id of the record of that name; None: there is none, or none this person may see.
+    """Return the id of the record with this name; None if not found or not visible to the user.
 
-    `company_id` is the company of the record that refers to it.
+    `company_id` is the company of the referring record.
 
     Raises:
         Conflict: several have the name.
@@ -117,7 +117,7 @@ def find_id(
 
 
 OWNED = (*OwnedRecord.__args__, EventSource)
-"""Kinds whose names are unique within a company, and among what belongs to none."""
+"""Kinds whose names are unique within a company, and among records without one."""
 
 
 def _can_read(who: Identity, kind: type[Any], record: Any) -> bool:
@@ -137,7 +137,7 @@ def _select_meant(who: Identity, records: list[Any], company_id: int | None) -> 
 
 
 def filter_value(request: Request, who: Identity, looked: Filter, given: str) -> str:
-    """Return what a filter compares with: the id for a name, 0 where nothing has that name."""
+    """Return the value for a filter: the id for a name, 0 if no record has it."""
     if not looked.refers_to or not is_name(given):
         return given
     service: Service = request.app.state.service
@@ -152,9 +152,9 @@ def resolve_names(
     """Return the fields of a write with ids for the names of the records they refer to.
 
     Raises:
-        InvalidInput: naming each that is not there, or that this person may not see, whether it
-            came as an id or as a name.
-        JobautoError: what the kind makes of one that is not there, by itself.
+        InvalidInput: naming each that does not exist or that the user may not see, whether sent as
+            an id or as a name.
+        JobautoError: the kind's own error for a reference that does not exist.
     """
     resource = BY_ITEM.get(item)
     unresolved = resource.unresolved if resource else None
@@ -163,9 +163,7 @@ def resolve_names(
     given = [name for name in members if fields.get(name) is not None]
     actions = [mode for mode in ActionMode if mode in written and mode in fields]
     faults: list[Fault] = []
-    ids_in_actions: list[
-        Fault
-    ] = []  # by themselves, the write names them beside what else it finds
+    ids_in_actions: list[Fault] = []  # the write reports them with its other errors
     read = dict(fields)
 
     def resolve(kind: type[Any], word: Any, pointer: str, missing_ids: list[Fault] = faults) -> Any:
@@ -173,7 +171,7 @@ def resolve_names(
             company_id = _company_of(session, who, item, read, record_id)
             reference_id = find_id(session, who, kind, parse_text(pointer[1:], word), company_id)
             is_there = reference_id is not None
-        else:  # for an id such a kind's write looks by itself
+        else:  # for an id the write of such a kind checks itself
             reference_id, is_there = word, bool(unresolved) or _is_there(session, who, kind, word)
         message = f"there is no {noun_of(kind)} {word!r}"
         if not is_there and unresolved:
@@ -198,7 +196,7 @@ def resolve_names(
 
 
 def _is_there(session: ReadingSession, who: Identity, kind: type[Any], given: Any) -> bool:
-    """Whether a record has this id; what is no id is for the body's own check."""
+    """Whether a record has this id; the body's own validation reports anything but an id."""
     try:
         number = as_integer(given)
     except ValueError:
@@ -206,7 +204,7 @@ def _is_there(session: ReadingSession, who: Identity, kind: type[Any], given: An
     if number < 1:
         return True
     record = session.get(kind, number)
-    # The write reads it again, and a session knows only what somebody still holds.
+    # The write reads it again, and a session keeps only objects that are still referenced.
     session.info.setdefault("referred_to", []).append(record)
     gone = record is None or getattr(record, "retired_at", None) is not None
     return not gone and _can_read(who, kind, record)
@@ -233,7 +231,7 @@ def _resolve_actions(
 def _company_of(
     session: ReadingSession, who: Identity, item: str, fields: Fields, record_id: int | None
 ) -> int | None:
-    """Return the id of the company that a write is about: as it says, else that of its record.
+    """Return the company id of a write: the one it names, else its record's.
 
     None: neither names a company.
     """
@@ -253,7 +251,7 @@ def _company_of(
 def is_same_record(
     service: Service, who: Identity, kind: type[Base], given: Any, record_id: int
 ) -> bool:
-    """Whether a body's `id` names the record of the path."""
+    """Whether a body's `id` refers to the record of the path."""
     if kind in LOOKS and is_name(given):
         return _read_id(service, who, kind, given) == record_id
     return str(given) == str(record_id)

@@ -48,16 +48,16 @@ BY_RECORD: Mapping[type[Any], Resource] = {resource.record: resource for resourc
 
 
 def field_titles(item: str) -> Mapping[str, str]:
-    """Return the titles of the fields of a kind of record, by field; "" has none."""
+    """Return the titles of a kind's fields, by field; the kind "" has none."""
     if item not in BY_ITEM:
         return {}
     return (BY_ITEM[item].detail or BY_ITEM[item].answer).field_titles()
 
 
 def shown_fields(item: str) -> Mapping[str, Shown]:
-    """Return what pages call the fields of a kind of record, as its body or its answer says.
+    """Return the page labels of a kind's fields, from its body or its answer.
 
-    Of what is no kind, such as a worker, nothing is said.
+    What is not a kind, such as a worker, has none.
     """
     if item not in BY_ITEM:
         return {}

@@ -1,4 +1,4 @@
-"""What a kind of records is to the contract: names, permissions, lists and writes."""
+"""A kind of records in the contract: names, permissions, lists and writes."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -32,11 +32,11 @@ from jobauto_prefect.settings import Settings
 
 @dataclass(frozen=True, slots=True)
 class Filter:
-    """A query parameter of a list: the column it looks at, and how.
+    """A query parameter of a list: the column it filters by, and how.
 
-    `refers_to` is the kind of record whose id or name it is ("": none). `several`: it may be some
-    of the choices, with commas between them. `shown` is what the document calls the column where
-    it is no single field.
+    `refers_to` is the kind of record whose id or name it takes ("": none). `several`: it takes
+    comma-separated choices. `shown` is the column's name in the document if it is not a single
+    field.
     """
 
     column: str
@@ -48,7 +48,7 @@ class Filter:
     shown: str = ""
 
     def parameter(self, name: str) -> Any:
-        """Return the type of the parameter, for the document."""
+        """Return the type of the parameter for the document."""
         column = self.shown or f"`{self.column}`"
         texts = {
             "ge": f"Only those whose {column} is not before this time.",
@@ -74,7 +74,7 @@ class Filter:
         return SCHEMAS[self.convert]
 
     def condition(self, name: str, given: str) -> Condition:
-        """Return the condition a request asks for. Raises InvalidInput."""
+        """Return the SQL condition for a request's value. Raises InvalidInput."""
         value = self.convert(name, given)
         if self.several and len(value) > 1:
             return Condition(self.column, value, "in")
@@ -87,22 +87,22 @@ TEMPLATE_NAME = Filter("runtemplate_id", parse_text, "template")
 
 
 def reference(kind: str, column: str = "") -> Filter:
-    """Return a filter by the id, or the name, of a record of a kind; `column` as `company_id`."""
+    """Return a filter by a record's id or name; `column` is like `company_id`."""
     return Filter(column or f"{kind}_id", parse_int, refers_to=kind)
 
 
 def choice(column: str, choices: Sequence[str]) -> Filter:
-    """Return a filter by one of some values."""
+    """Return a filter by one of the choices."""
     return Filter(column, parse_enum(choices), choices=choices)
 
 
 def choices(column: str, among: Sequence[str]) -> Filter:
-    """Return a filter by some of some values, with commas between them."""
+    """Return a filter by several of the choices, comma-separated."""
     return Filter(column, parse_enums(among), choices=among, several=True)
 
 
 def period(column: str, prefix: str = "") -> Mapping[str, Filter]:
-    """Return the filters by a time from which on, and before which, a record's is."""
+    """Return the filters for a time from (inclusive) and before (exclusive) an instant."""
     return {
         f"{prefix}from": Filter(column, parse_datetime, "ge"),
         f"{prefix}to": Filter(column, parse_datetime, "lt"),
@@ -127,10 +127,10 @@ Annotate = Callable[[ReadingSession, Sequence[Any], Rows, Settings, datetime], N
 
 @dataclass(frozen=True, slots=True)
 class BodyReader:
-    """How the routes that write a kind read what they are sent.
+    """How the write routes of a kind read requests.
 
-    `fields` is the dependency that returns it, `names` are those it may have in the query, and
-    `parameters` what else the query may say; `dependencies` are judged before.
+    `fields` is the dependency that returns the body's fields, `names` are those allowed in the
+    query, and `parameters` are further query parameters; `dependencies` run first.
     """
 
     fields: Any = BodyFields
@@ -146,7 +146,7 @@ DELETION = (
 
 
 def link(operation: str, parameter: str) -> Json:
-    """Describe that the id of a record is a parameter of an operation."""
+    """Describe a link that passes a record's id as a parameter of an operation."""
     return {
         "operationId": operation,
         "parameters": {parameter: "$response.body#/id"},
@@ -155,7 +155,7 @@ def link(operation: str, parameter: str) -> Json:
 
 
 def body_link(operation: str, field: str) -> Json:
-    """Describe that the id of a record is a field of what an operation is sent."""
+    """Describe a link that passes a record's id as a body field of an operation."""
     return {
         "operationId": operation,
         "requestBody": {field: "$response.body#/id"},
@@ -165,24 +165,23 @@ def body_link(operation: str, field: str) -> Json:
 
 @dataclass(frozen=True, slots=True)
 class Resource:
-    """One kind of records in REST: its words, the class of its records, how they are shown and
-    written.
+    """One kind of records in REST: its nouns, its record class, how records are shown and written.
 
-    `answer` is what lists show of a record, `detail` what its own address shows (None: the same):
-    `details` reads what is shown beyond a list's row. `written` adds to the answer of a write.
-    `body` is what clients write; `change` makes of its schema that of what may change of a record,
-    where that is less. In the document `note` is said of writes, `deletion` of deletions; `links`
-    are where the id of a written record leads beside its own operations, and `repeated` are fields
-    that the answer of a write has besides.
+    `answer` is a record's model in lists, `detail` at its own address (None: the same): `details`
+    reads what is shown beyond a list's row. `written` adds fields to the answer of a write. `body`
+    is what clients write; `change` derives the schema for changes from it, if fewer fields may
+    change. In the document `note` describes writes, `deletion` deletions; `links` are further
+    operations that take a written record's id, and `repeated` are additional fields in the answer
+    of a write.
 
-    `reader` reads the body. `own` returns the id of the record that somebody may see and change
-    without a permission. `unresolved` makes the error for a reference of a body to nothing (None:
-    it is one of the body's faults, as is an id that nothing has). `before_deletion` refuses
-    deletions that only this kind forbids. `annotate` adds what is read for all rows of a list at
-    once, `count_work` what lists and answers of the published dialect count.
+    `reader` reads the body. `own` returns the id of the record that a user may see and change
+    without a permission. `unresolved` makes the error for a name in a body that is not found (None:
+    it is one of the body's faults, like an unknown id). `before_deletion` refuses deletions that
+    only this kind forbids. `annotate` adds data read for all rows of a list at once, `count_work`
+    the counts in lists and answers of the published dialect.
 
     `put`: PUT does what POST does to a record's path;
-    `listed_at_item`: GET at the path for new records is the list. Both are there for one client.
+    `listed_at_item`: GET at the path for new records is the list. Both exist for one client.
     """
 
     kind: Kind
@@ -210,11 +209,11 @@ class Resource:
     listed_at_item: bool = False
 
     def is_own(self, who: Identity, record: Any) -> bool:
-        """Whether it is the record that they may see and change without a permission."""
+        """Whether the user may see and change this record without a permission."""
         return self.own is not None and self.own(who) == record.id
 
     @property
     def orders(self) -> Sequence[str]:
-        """The fields a list can be ordered by: the stored ones that are no text for people."""
+        """The fields by which a list can be ordered: stored ones, except texts for people."""
         shown = self.answer.field_names()
         return [name for name in lists.orderable(self.record) if name in shown]

@@ -1,4 +1,4 @@
-"""Run templates: as they are shown and written."""
+"""Run templates, as shown and written."""
 
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, ClassVar, Literal
@@ -239,7 +239,7 @@ Attempts = Annotated[int, Field(ge=1, le=1000), READ_INTEGER, OrText(r"^[1-9][0-
 QueueName = Annotated[
     str, StringConstraints(min_length=1, max_length=250, pattern=r"^[^/%&<>\x00]+$")
 ]
-"""What Prefect takes for the name of a work queue."""
+"""What Prefect accepts as the name of a work queue."""
 
 
 QueuePriority = Annotated[
@@ -320,18 +320,18 @@ APART = {
 
 
 CONFIGURE = "companies", "update"
-"""The permission to say what a company's run templates run, and how; a `user` runs them."""
+"""The permission to configure a company's run templates; a `user` only runs them."""
 
 
 OPERATED = frozenset({"active", "note"})
-"""Fields that `jobs.update` is enough for."""
+"""Fields that need only `jobs.update`."""
 
 
 def write_template(write: WriteRequest) -> WriteResult:
-    """Write a run template, known by its name within its company.
+    """Write a run template, identified by its name within its company.
 
     Raises:
-        Forbidden: who asks may only run it, or would choose what needs an administrator.
+        Forbidden: the user may only run it, or the change needs an administrator.
         InvalidInput: with every error.
     """
     body = parse_body(TemplateBody, write.fields)
@@ -375,7 +375,7 @@ def write_template(write: WriteRequest) -> WriteResult:
     if moved and not created:
         vouch_for_moved(write, template)
     keep_windows(write.session, template, write.settings, closed_anew=closed_anew)
-    write.session.flush()  # its id, where it is new
+    write.session.flush()  # assigns the id of a new one
     enqueue(write.session, OutboxKind.APPLY_TEMPLATE, template.id)
     if template.assignments or template.app.definition.requirements:
         warnings = assignment_warnings(write, template) + warnings
@@ -387,7 +387,7 @@ def write_template(write: WriteRequest) -> WriteResult:
 def _authorize_move(
     write: WriteRequest, template: records.RunTemplate, company: Company | None
 ) -> bool:
-    """Return whether a run template gets another company; who asks may take it there."""
+    """Return whether a run template moves to another company; require the permission there."""
     if company is None or company is template.company:
         return False
     write.who.rights.require(*CONFIGURE, company.id)
@@ -402,7 +402,7 @@ def _require_configuring(
     app: App | None,
     company: Company | None,
 ) -> None:
-    """Require that who changes more than whether it is active, and its note, may configure it.
+    """Require the permission to configure it for changes beyond `active` and the note.
 
     Raises:
         Forbidden: naming the fields that would change.
@@ -423,7 +423,7 @@ def _require_configuring(
 
 
 def _is_unchanged(name: str, fields: Fields, body: TemplateBody, shown: Mapping[str, Any]) -> bool:
-    """Whether what is given for a field is what the record shows already."""
+    """Whether the given value of a field equals the one the record shows."""
     if name == "env":
         stored = shown["env"]
         return all(
@@ -434,7 +434,7 @@ def _is_unchanged(name: str, fields: Fields, body: TemplateBody, shown: Mapping[
 
 
 def _apply_env(write: WriteRequest, template: records.RunTemplate, given: Fields) -> list[Fault]:
-    """Apply the values given; return warnings of such as can't be right, or be masked."""
+    """Apply the given values; return warnings for those that can't be right or can't be masked."""
     definition = template.app.definition
     rules = ValueRules(definition, write.settings.extra_env)
     apply_env(template, given, definition.secret_keys, write.box, rules)
@@ -447,7 +447,7 @@ def _apply_env(write: WriteRequest, template: records.RunTemplate, given: Fields
 def _apply_provisions(
     write: WriteRequest, template: records.RunTemplate, body: TemplateBody, *, created: bool
 ) -> None:
-    """Apply credentials, blocks and topics; what it keeps is to be there in its company too."""
+    """Apply credentials, blocks and topics; those it keeps must exist in its company, too."""
     faults: list[Fault] = []
     with collected(faults):
         if "credentials" in body.model_fields_set:
@@ -467,7 +467,7 @@ def _apply_provisions(
 
 
 def _resolve_app(write: WriteRequest, body: TemplateBody, company: Company | None) -> App | None:
-    """Return the application that a body names, by name among those its company may use.
+    """Return the application a body names; by name, only among those its company may use.
 
     None: it names none, or no company is known.
     """
@@ -521,7 +521,7 @@ def serialize_template(template: records.RunTemplate, settings: Settings) -> Jso
 
 
 def _serialize_actions(template: records.RunTemplate, mode: ActionMode) -> JsonObject:
-    """Return the actions of an end; that a webhook is signed is shown, not with what."""
+    """Return the actions after a job ends; they show that a webhook is signed, not its secret."""
     shown: JsonObject = dict(getattr(template, mode))
     if mode in template.action_secrets:
         shown[Action.WEBHOOK] = shown[Action.WEBHOOK] | {"secret": MASK}
@@ -531,7 +531,7 @@ def _serialize_actions(template: records.RunTemplate, mode: ActionMode) -> JsonO
 def add_job_counts(
     session: ReadingSession, listed: Sequence[records.RunTemplate], shown: Sequence[JsonObject]
 ) -> None:
-    """Add what became of the jobs of run templates."""
+    """Add the results of run templates' jobs."""
     templates = {record.id: record for record in listed}
     work_by_template = work_of_templates(session, list(templates))
     for record in shown:
@@ -543,7 +543,7 @@ def add_job_counts(
 
 
 def _all_topics(template: records.RunTemplate) -> JsonObject:
-    """Return the topics it has of its own, its application and its company."""
+    """Return the topics of a run template, its application and its company."""
     return {"all_topics": [*topics_of(template)]}
 
 

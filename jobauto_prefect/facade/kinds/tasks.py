@@ -1,4 +1,4 @@
-"""Tasks: as they are shown."""
+"""Tasks, as shown."""
 
 from datetime import datetime
 
@@ -52,7 +52,7 @@ class TaskWithJobs(Task):
 
 
 def serialize_task(task: records.Task, _settings: Settings) -> JsonObject:
-    """Return a task as answers show it; its own record has its attempts besides."""
+    """Return a task as answers show it; its own page also has its attempts."""
     return serialize_fields(Task, task, company_id=task.runtemplate.company_id)
 
 

@@ -1,4 +1,4 @@
-"""Topics: as they are shown, written, and attached to other records."""
+"""Topics: shown, written, and attached to other records."""
 
 from collections.abc import Sequence
 from typing import Annotated, Any, ClassVar
@@ -63,17 +63,17 @@ class Topic(Owned):
 
 
 TopicRef = Id | Name
-"""The id of a topic, or its name: the company's own first, then the shared one."""
+"""A topic's id or name: the company's own topic first, then the shared one."""
 
 
 TopicRefs = Annotated[list[TopicRef], Field(max_length=50)]
 
 
 def apply_topics(write: WriteRequest, record: Bearer, given: Sequence[int | str]) -> bool:
-    """Replace the topics of a record; return whether they are others now.
+    """Replace the topics of a record; return whether they changed.
 
     Raises:
-        InvalidInput: naming each that is not there, or is another company's.
+        InvalidInput: naming each that does not exist or belongs to another company.
     """
     topics = [_find_topic(write, record, each) for each in given]
     faults = [
@@ -87,7 +87,7 @@ def apply_topics(write: WriteRequest, record: Bearer, given: Sequence[int | str]
 
 
 def apply_existing_topics(write: WriteRequest, record: Bearer, named: Sequence[str]) -> list[Fault]:
-    """Apply those of the names that there are topics for; return a warning for each other."""
+    """Attach the topics that exist; return a warning for each other name."""
     unknown = [name for name in named if _find_topic(write, record, name) is None]
     _store(record, [name for name in named if name not in unknown])
     message = "there is no topic {}: make it and import the definition again, to attach it"
@@ -95,10 +95,10 @@ def apply_existing_topics(write: WriteRequest, record: Bearer, named: Sequence[s
 
 
 def require_own_topics(write: WriteRequest, record: Bearer) -> None:
-    """Refuse that a record takes topics along to another company, or to everybody.
+    """Refuse to move a record with topics that its new company, or all companies, can't use.
 
     Raises:
-        InvalidInput: it bears one that is not there for it.
+        InvalidInput: it has a topic that does not exist there.
     """
     gone = [name for name in record.topics or () if _find_topic(write, record, name) is None]
     message = "the topic {} is another company's; say topics without it"
@@ -124,7 +124,7 @@ def _store(record: Bearer, names: Sequence[str]) -> bool:
 
 
 class TopicBody(OwnedBody):
-    """A topic, known by its name; `color` is six hexadecimal digits."""
+    """A topic, identified by its name; `color` is six hexadecimal digits."""
 
     record: ClassVar = Topic
 

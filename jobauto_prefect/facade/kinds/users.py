@@ -1,4 +1,4 @@
-"""Users, their roles and tokens: as they are shown and written."""
+"""Users, their roles and tokens, as shown and written."""
 
 from datetime import datetime
 from typing import Annotated, ClassVar
@@ -56,7 +56,7 @@ class AssignedRole(Answer):
 
 
 class Token(Answer):
-    """What is known of a token; its text is not."""
+    """A token without its text."""
 
     id: int = Field(description="The number of the record.")
     kind: str = Field(
@@ -75,7 +75,7 @@ class IssuedToken(Token):
 
 
 OWN_FIELDS = frozenset({"email", "firstname", "lastname", "password"})
-"""What everybody may change of themselves."""
+"""What users may change in their own record."""
 
 
 Login = Annotated[str, StringConstraints(pattern=r"^[^\s:\x00-\x1f\x7f-\x9f]{1,64}$")]
@@ -85,7 +85,7 @@ RoleName = Annotated[str, WithJsonSchema({"type": "string", "enum": [*Role]})]
 
 
 class UserBody(Body):
-    """A user, known by its login."""
+    """A user, identified by its login."""
 
     record: ClassVar = User
 
@@ -103,10 +103,10 @@ class UserBody(Body):
 
 
 def write_user(write: WriteRequest) -> WriteResult:
-    """Write a user, known by its login; the password is stored as a hash.
+    """Write a user, identified by its login; the password is stored as a hash.
 
     Raises:
-        Forbidden: who asks may not, or the user stands above them.
+        Forbidden: the caller may not, or the user has a higher role.
     """
     body = parse_body(UserBody, write.fields)
     user = _find_user(write, body)
@@ -152,7 +152,7 @@ def _find_user(write: WriteRequest, body: UserBody) -> records.User | None:
         user = user_named(write.session, body.login) if body.login else None
     own = user is not None and user.id == write.who.user_id
     if user is None or not (own or write.record_id or write.who.rights.may_read("users", None)):
-        return None  # whether there is a login is not for everybody to know
+        return None  # whether a login exists is not disclosed to everybody
     if own and body.password is not None:
         write.who.require_password("your own password is changed with the present one")
     if own and not write.who.rights.may("users.update", None):
@@ -163,7 +163,7 @@ def _find_user(write: WriteRequest, body: UserBody) -> records.User | None:
 
 
 def _authorize_profile(write: WriteRequest, body: UserBody, user: records.User) -> records.User:
-    """Return the user whose own profile is changed by somebody who may not change users.
+    """Return the caller's user, for callers who may change only their own profile.
 
     Raises:
         Forbidden: they change more than their profile, or may not change it.
@@ -196,7 +196,7 @@ def serialize_role(assignment: UserRole) -> JsonObject:
 
 
 def serialize_token(token: records.Token) -> JsonObject:
-    """Return what is known of a token; its text is not."""
+    """Return a token without its text."""
     return serialize_fields(Token, token)
 
 
