@@ -1,7 +1,7 @@
 """The rules that narrow a request to an access scope: one function for each `ScopeRule`."""
 
 import json
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
 from jobauto_prefect.errors import Fault, Forbidden, InvalidInput
@@ -231,11 +231,34 @@ async def _log_lines(scoped: ScopedRequest) -> Decision:
     run_ids = {require_object(line).get("flow_run_id") for line in lines}
     if len(await scoped.visible_runs(run_ids)) < len(run_ids):
         raise Forbidden("this token is not for the flow runs of these log lines")
+    await _require_own_task_runs(scoped, lines)
     return Decision(lines)
 
 
 async def _artifact_body(scoped: ScopedRequest) -> Decision:
-    return await scoped.require_run(require_object(scoped.request.body).get("flow_run_id"))
+    artifact = require_object(scoped.request.body)
+    await _require_own_task_runs(scoped, [artifact])
+    return await scoped.require_run(artifact.get("flow_run_id"))
+
+
+async def _require_own_task_runs(
+    scoped: ScopedRequest, written: Sequence[Mapping[str, Any]]
+) -> None:
+    """Require that what is written about task runs is about those of the flow runs it names.
+
+    Prefect shows it at the task run, whatever the flow run. One that Prefect is yet to record, for
+    which its events are checked, has no run.
+
+    Raises:
+        Forbidden: one is of another flow run, or spelled otherwise than Prefect's clients do.
+    """
+    pairs = {(str(one.get("task_run_id")).lower(), one.get("flow_run_id")) for one in written}
+    for task_run_id, run_id in pairs:
+        if task_run_id == "none":
+            continue
+        run = await scoped.ownership.flow_run_of_task_run(task_run_id)
+        if not is_uuid(task_run_id) or run not in (None, str(run_id).lower()):
+            raise Forbidden("this token is not for the task runs that are named here")
 
 
 async def _event_filter(scoped: ScopedRequest) -> Decision:

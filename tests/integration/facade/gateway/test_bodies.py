@@ -14,7 +14,7 @@ from jobauto_prefect.facade.gateway.forwarding import ITEMS_AT_ONCE
 from jobauto_prefect.facade.gateway.middleware import MAX_MEMBERS_BYTES
 from jobauto_prefect.facade.gateway.policy.body_rules import MAX_ITEMS, MAX_NUMBER, MAX_TAGS
 from tests.support.breakable import hang_up
-from tests.support.gateway import OURS, PASSWORD, Gateway, basic
+from tests.support.gateway import OURS, PASSWORD, THEIRS, Gateway, basic
 from tests.support.servers import prefect_client
 from tests.support.waits import eventually
 
@@ -241,3 +241,29 @@ def test_other_lists_that_cost_prefect_something_for_each_are_short(gate: Gatewa
                 answer = client.post(path, json=body)
                 assert answer.status_code == 400, (path, answer.text)
                 assert answer.json()["details"][0]["rule"] in ("items", "size"), answer.text
+
+
+def test_a_worker_writes_at_no_task_run_of_another_flow_run(gate: Gateway) -> None:
+    """Prefect shows log lines and artifacts of a task run there, whatever flow run they name."""
+    ours, theirs = gate.run(OURS), gate.run(THEIRS)
+    with gate.as_("root") as root:
+        named = [
+            root.post("/task_runs/", json={"flow_run_id": run, "task_key": "t", "dynamic_key": "1"})
+            for run in (ours, theirs)
+        ]
+        own_task, foreign = (answer.raise_for_status().json()["id"] for answer in named)
+    (line,) = lines_of(ours, 1)
+    artifact = {"flow_run_id": ours, "key": "k", "data": "x"}
+    with prefect_client(gate.url, headers=basic(f"worker:{gate.worker_token}")) as worker:
+        for task_run in (foreign, foreign.upper(), foreign.replace("-", ""), f"{{{foreign}}}", 7):
+            at = {"task_run_id": task_run}
+            refused = [
+                worker.post("/logs/", json=[line, line | at]),
+                worker.post("/artifacts/", json=artifact | at),
+            ]
+            assert [answer.status_code for answer in refused] == [403, 403], task_run
+        for task_run in (own_task, str(uuid4()), None):
+            at = {"task_run_id": task_run}
+            worker.post("/logs/", json=[line | at]).raise_for_status()
+            worker.post("/artifacts/", json=artifact | at).raise_for_status()
+    assert len(kept_lines(gate, ours)) == 3
