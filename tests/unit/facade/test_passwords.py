@@ -56,7 +56,7 @@ class Time:
 def _compares(remembered: PasswordVerifier, *asked: object, within: float = 0.3) -> bool:
     """Whether the answer, which is yes, takes a comparison: none can be made `within` seconds."""
     with ThreadPoolExecutor(1) as pool, contextlib.ExitStack() as taken:
-        for _ in range(4):
+        for _ in range(passwords._CONCURRENT):
             taken.enter_context(passwords._concurrent)
         answer = pool.submit(remembered.matches, *asked)  # type: ignore[arg-type]
         waiting = not wait([answer], timeout=within).done
