@@ -341,7 +341,7 @@ def test_a_chain_of_actions_that_goes_round_ends(
         session.get_one(Job, launch["job_id"]).event_id = deep.id
     report(claims, launch)
     (action,) = owed(rest)
-    assert (action["state"], "21 ends long" in action["error"]) == ("dead", True)
+    assert (action["state"], "21 jobs long" in action["error"]) == ("dead", True)
 
 
 def test_the_key_of_a_signature_is_never_shown(

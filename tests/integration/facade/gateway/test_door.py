@@ -101,7 +101,7 @@ def test_what_the_table_does_not_know_is_refused(gate: Gateway) -> None:
         for method, path in (("GET", "/nothing"), ("PUT", "/flows/filter"), ("GET", "/flows")):
             answer = root.request(method, path)
             assert answer.status_code == 403
-            assert "knows" in answer.json()["message"]
+            assert "allows" in answer.json()["message"]
 
 
 def test_an_administrator_sees_prefect_as_it_is(gate: Gateway) -> None:
