@@ -251,7 +251,7 @@ def test_no_planted_secret_is_found_anywhere(
         *tables(plant.home / "ledger.db", SEALED | LEFT_OUT),
         *(found for server in servers for found in tables(server, set())),
         *files(plant.home),
-        *files(prefect.parents[1]),
+        *(found for server in servers for found in files(server.parents[1])),
     ]
     looked = {where for where, text in places if plant.pool in text}
     assert looked >= {"answer", "ledger.db company.slug", "prefect.db deployment.name"}
