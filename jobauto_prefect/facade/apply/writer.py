@@ -295,7 +295,7 @@ class Pages:
 
     def _is_new(self, place: int) -> bool:
         change = self._changes[place]
-        return change.number is None or APPS.item in change.fields
+        return change.number is None or "app" in change.fields
 
 
 def _stub(change: Change) -> Change:

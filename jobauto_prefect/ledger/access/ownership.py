@@ -36,12 +36,6 @@ _COMPANIES: Mapping[type[Base], Callable[[Any], int | None]] = {
 """The company of records without a company column."""
 
 
-_TOLD: Mapping[type[Base], Callable[[Any], int | None]] = {
-    EventRule: attrgetter("source_company_id"),
-}
-"""Of which further company records tell something."""
-
-
 def company_of(record: Base) -> int | None:
     """Return the company a record belongs to; None if it belongs to no single one."""
     known = _COMPANIES.get(type(record))
@@ -50,8 +44,9 @@ def company_of(record: Base) -> int | None:
 
 def companies_of(record: Base) -> tuple[int | None, ...]:
     """Return the companies that see a record; for a rule also the one whose events start it."""
-    other = _TOLD.get(type(record))
-    return (company_of(record), other(record)) if other else (company_of(record),)
+    if isinstance(record, EventRule):
+        return company_of(record), record.source_company_id
+    return (company_of(record),)
 
 
 def usable(kind: type[D], companies: Collection[int]) -> ColumnElement[bool]:

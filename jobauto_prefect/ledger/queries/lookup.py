@@ -1,7 +1,7 @@
 """Records of any kind, by id."""
 
-from collections.abc import Collection, Mapping, Sequence
-from typing import Any, TypeVar
+from collections.abc import Collection, Sequence
+from typing import TypeVar
 
 from sqlalchemy import func, inspect, select
 from sqlalchemy.orm import Session
@@ -58,10 +58,6 @@ def record_counts(session: Session) -> dict[str, int]:
     return {**session.execute(select(*counts)).mappings().one()}
 
 
-NAMES: Mapping[type[Base], Any] = {User: User.login}
-"""What records are called that have no name."""
-
-
 def names_of(
     session: Session,
     kind: type[Base],
@@ -73,7 +69,7 @@ def names_of(
     Of applications, event sources and run templates only those of these companies and shared ones;
     None: all.
     """
-    column = NAMES.get(kind) or kind.name  # type: ignore[attr-defined]
+    column = getattr(kind, "login" if kind is User else "name")
     key = kind.id  # type: ignore[attr-defined]
     query = select(key, column).where(key.in_(ids))
     if companies is not None and kind in OWNED:

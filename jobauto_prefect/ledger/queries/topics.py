@@ -3,7 +3,7 @@
 A name means the company's own topic first, then the shared one.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from sqlalchemy import ScalarResult, Text, cast, select
 from sqlalchemy.orm import Session
@@ -18,10 +18,6 @@ Bearer = App | Company | RunTemplate
 
 NONE = "[]"
 """How databases store a record without any."""
-
-
-APPLIED: Mapping[type[Bearer], OutboxKind] = {App: OutboxKind.APPLY_APP}
-"""Bearers that Prefect knows by an object of their own: the flow of an application."""
 
 
 def topics_of(template: RunTemplate) -> tuple[str, ...]:
@@ -74,8 +70,8 @@ def enqueue_bearer(session: WritingSession, record: Bearer) -> None:
     """Enqueue the messages that apply a record's topics in Prefect."""
     for template in templates_under(session, record):
         enqueue(session, OutboxKind.APPLY_TEMPLATE, template.id)
-    if own := APPLIED.get(type(record)):
-        enqueue(session, own, record.id)
+    if isinstance(record, App):  # its flow has them, too
+        enqueue(session, OutboxKind.APPLY_APP, record.id)
 
 
 def topics_named(session: Session, name: str) -> Sequence[Topic]:
