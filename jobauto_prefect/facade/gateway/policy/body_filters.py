@@ -92,16 +92,12 @@ def require_allowed_fields(
         name
         for item in items
         for name, value in require_object(item).items()
-        if name not in allowed and not _is_unsaid(value, {} if is_new else current, name)
-        if current.get(name) != value
+        if name not in allowed and current.get(name) != value
+        if value not in EMPTY or not (is_new or current.get(name) in EMPTY)
     }
     if refused:
         names = ", ".join(sorted(refused))
         raise Forbidden(f"only administrators may send {names} here; leave it out")
-
-
-def _is_unsaid(value: Any, current: Mapping[str, Any], name: str) -> bool:
-    return value in EMPTY and current.get(name) in EMPTY
 
 
 def changed_fields(body: Any, current: Mapping[str, Any]) -> set[str]:
