@@ -195,16 +195,13 @@ async def _drift(
 
     And why it was not compared; None: it was.
     """
-    from jobauto_prefect.facade.apply.record_kinds import TEMPLATES
-
-    item = TEMPLATES.item
-    templates = (each.content for each in contents.documents if each.kind == item)
-    numbers = {read.index.id_of(item, content) for content in templates} - {None}
+    templates = (each.content for each in contents.documents if each.kind == "runtemplate")
+    numbers = {read.index.id_of("runtemplate", content) for content in templates} - {None}
     try:
         drifts = await find_drift(service.outbox_worker.context, among=[*filter(None, numbers)])
     except Unavailable as error:
         return {}, str(error)
-    return {(item, drift.record_id): drift.differences for drift in drifts}, None
+    return {("runtemplate", drift.record_id): drift.differences for drift in drifts}, None
 
 
 def _plan_fields(plan: "Plan", away: str | None) -> dict[str, Any]:

@@ -6,16 +6,13 @@ from typing import Any, NamedTuple
 
 from jobauto_prefect.definitions.records.actions import STARTED, ActionMode
 from jobauto_prefect.definitions.validation.record_files import record_schema
-from jobauto_prefect.kinds import COMPANY, FILE_KINDS, Kind, Reference
+from jobauto_prefect.kinds import FILE_KINDS, Kind, Reference
 
 Record = Mapping[str, Any]
 Titles = Mapping[str, Mapping[int, str]]
 Key = tuple[str | None, ...]
 Word = Hashable
 """What references may mean a record by: its title, for applications more."""
-
-OWNER = COMPANY.by
-"""The field in which files say whose a record is."""
 
 MODES = tuple(map(str, ActionMode))
 
@@ -104,11 +101,11 @@ class FileKind:
 
     def says_owner(self, content: Record) -> bool:
         """Whether a file says whose its record is."""
-        return OWNER in content
+        return "company" in content
 
     def owner(self, content: Record) -> str | None:
         """Return the company whose a record is by its file; None: everybody's, or not said."""
-        return content[OWNER] if self.says_owner(content) else None
+        return content["company"] if self.says_owner(content) else None
 
     def company(self, content: Record) -> str | None:
         """Return the company whose records a record's references mean first; None: shared ones."""
@@ -125,7 +122,7 @@ class FileKind:
             if reference.many:
                 yield from self.listed(reference, content)
                 continue
-            is_owner = self.is_shared and reference.by == OWNER
+            is_owner = self.is_shared and reference.by == "company"
             title = self.owner(content) if is_owner else content.get(reference.by)
             if title is not None:
                 yield Named(f"/{reference.by}", reference.kind, title, company)
@@ -186,9 +183,9 @@ class Applications(FileKind):
         return ("uuid", named.title.lower()) if is_uuid else ("name", named.title)
 
     def says_owner(self, content: Record) -> bool:
-        if OWNER not in content:
+        if "company" not in content:
             return False
-        company = content[OWNER]
+        company = content["company"]
         return company is None or bool(SLUG.fullmatch(str(company)))
 
     def labels(self, _content: Record, /) -> Any:
@@ -199,7 +196,7 @@ class Applications(FileKind):
 
     def definition(self, content: Record) -> dict[str, Any]:
         """Return the definition, without what its file says of its owner."""
-        apart = (OWNER,) if self.says_owner(content) else ()
+        apart = ("company",) if self.says_owner(content) else ()
         return {name: value for name, value in content.items() if name not in apart}
 
 

@@ -66,7 +66,7 @@ RESOURCE = Resource(
         "state": choices("state", tuple(TaskState)),
         "runtemplate_id": reference("runtemplate"),
         "runtemplate": TEMPLATE_NAME,
-        "company_id": Filter("company_id", parse_int, "of_company", refers_to="company"),
+        "company_id": Filter("company_id", parse_int, "company", refers_to="company"),
         **period("window_start"),
     },
     detail=TaskWithJobs, details=_details,

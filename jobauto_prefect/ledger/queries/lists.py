@@ -185,7 +185,7 @@ def count(session: Session, kind: type[Base], selection: Selection) -> int:
     """Return the number of records in a list; a suitable tally avoids reading them."""
     tally = TALLIES.get(kind)
     if tally is not None and all(
-        wanted.column in tally.groups and wanted.how in ("eq", "in", "of_company")
+        wanted.column in tally.groups and wanted.how in ("eq", "in", "company")
         for wanted in selection.conditions
     ):
         query = select(func.sum(tally.rows.number)).where(*_chosen(tally.rows, selection))
@@ -229,10 +229,10 @@ def _chosen(kind: type[Base], selection: Selection) -> list[ColumnElement[bool]]
 
 
 def _expression(kind: type[Base], condition: Condition) -> ColumnElement[bool]:
-    column = Company.id if condition.how == "of_company" else getattr(kind, condition.column)
+    column = Company.id if condition.how == "company" else getattr(kind, condition.column)
     if type(condition.value) is int and not can_hold(column, condition.value):
         return false()
-    if condition.how == "of_company":
+    if condition.how == "company":
         return IN_COMPANIES[kind]([condition.value])
     compare = _COMPARISONS.get(condition.how) or getattr(operator, condition.how)
     compared: ColumnElement[bool] = compare(column, condition.value)
