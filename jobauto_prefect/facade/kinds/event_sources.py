@@ -31,8 +31,8 @@ from jobauto_prefect.facade.writes.base import (
     require_fields,
     resolve_company,
 )
-from jobauto_prefect.facade.writes.rule_checks import vouch_for_moved
 from jobauto_prefect.facade.writes.secret_destinations import resubmission_fault
+from jobauto_prefect.facade.writes.vouchers import vouch_for_moved
 from jobauto_prefect.kinds import KINDS
 from jobauto_prefect.ledger import records
 from jobauto_prefect.ledger.base import BIGGEST_ID

@@ -81,7 +81,7 @@ from jobauto_prefect.facade.writes.notices import (
 )
 from jobauto_prefect.facade.writes.ownership import require_accessible, require_visible_definition
 from jobauto_prefect.facade.writes.retention import RetentionBody, authorize_retention
-from jobauto_prefect.facade.writes.rule_checks import vouch_for_moved
+from jobauto_prefect.facade.writes.vouchers import vouch_for_moved
 from jobauto_prefect.jobs.windows.due_windows import keep_windows
 from jobauto_prefect.kinds import KINDS
 from jobauto_prefect.ledger import records

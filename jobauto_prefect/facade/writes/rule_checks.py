@@ -1,4 +1,4 @@
-"""What a rule has to fulfil beyond its shape: values it can get, a chain that ends, and a word."""
+"""What a rule has to fulfil beyond its shape: values it can get, and a chain that ends."""
 
 import json
 from collections.abc import Collection, Iterator
@@ -7,14 +7,10 @@ from jobauto_prefect.compiler.events.job_outputs import selector_scope
 from jobauto_prefect.compiler.events.selectors import FIELDS, SelectorScope, selector_fault
 from jobauto_prefect.definitions.environment_names import EnvironmentNames
 from jobauto_prefect.definitions.findings import child
-from jobauto_prefect.definitions.records.actions import Action, ActionMode
 from jobauto_prefect.errors import Fault, InvalidInput
-from jobauto_prefect.facade.writes.base import WriteRequest
 from jobauto_prefect.ledger.audit.trail import WritingSession
 from jobauto_prefect.ledger.events import trigger_graph
-from jobauto_prefect.ledger.outbox import OutboxKind, enqueue
-from jobauto_prefect.ledger.queries.events import rules_at
-from jobauto_prefect.ledger.records import EventRule, EventSource, RunTemplate
+from jobauto_prefect.ledger.records import EventRule, RunTemplate
 
 
 def check_rule(session: WritingSession, rule: EventRule, extra: Collection[str]) -> None:
@@ -67,29 +63,3 @@ def cycle_faults(session: WritingSession, start: int, pointer: str) -> Iterator[
 def _name(session: WritingSession, template_id: int) -> str:
     template = session.get_one(RunTemplate, template_id)
     return f"{template.company.slug}/{template.name}"
-
-
-def vouch_for_moved(write: WriteRequest, moved: RunTemplate | EventSource) -> None:
-    """Have what tells of another company's events rest on who moves one end of it there.
-
-    Who wrote it spoke of the companies there were then.
-    """
-    write.session.flush()
-    for rule in rules_at(write.session, moved):
-        if rule.source_company_id not in (None, rule.runtemplate.company_id):
-            rule.written_by = write.who.user_id
-        enqueue(write.session, OutboxKind.APPLY_RULE, rule.id)
-    if isinstance(moved, RunTemplate):
-        for number in {moved.id, *trigger_graph.templates_starting(write.session, moved.id)}:
-            _vouch_for_chains(write, write.session.get_one(RunTemplate, number))
-
-
-def _vouch_for_chains(write: WriteRequest, ended: RunTemplate) -> None:
-    writers = dict(ended.action_writers or {})
-    for mode in ActionMode:
-        chain = getattr(ended, mode).get(Action.CHAIN)
-        target = write.session.get(RunTemplate, chain["runtemplate_id"]) if chain else None
-        if target is not None and target.company_id != ended.company_id:
-            writers.pop(mode, None)
-            writers |= {} if write.who.user_id is None else {mode: write.who.user_id}
-    ended.action_writers = writers
