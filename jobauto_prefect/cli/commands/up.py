@@ -107,7 +107,7 @@ def _await_last_worker(settings: "Settings") -> None:
     print_hint("the previous worker is still ending its jobs; waiting for it …")
     while WorkerWorkspace.is_held(settings.work_directory, name) or not _ports_are_free(settings):
         if time.monotonic() > deadline:
-            return  # whoever needs a taken port reports it
+            return  # the part that needs a taken port reports it
         time.sleep(0.2)
 
 

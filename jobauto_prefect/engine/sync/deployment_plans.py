@@ -43,6 +43,7 @@ def desired_deployment(
     app, company = template.app, template.company
     withheld = withheld_keys(template)
     values = {**company.env, **template.env}
+    priority = None if unapproved_priority(template, settings) else template.queue_priority
     facts = TemplateFacts(
         template_id=template.id,
         name=_distinct_name(session, template),
@@ -52,7 +53,7 @@ def desired_deployment(
         company_name=company.name,
         company_slug=company.slug,
         pool=template.pool or settings.pool,
-        queue=WorkQueuePlan(template.queue or DEFAULT_QUEUE, _priority(template, settings)),
+        queue=WorkQueuePlan(template.queue or DEFAULT_QUEUE, priority),
         values={name: text for name, text in values.items() if name not in withheld},
         withheld=withheld,
         mapped=_mapped(template, given.get(template.id, GivenByRules())),
@@ -69,10 +70,6 @@ def desired_deployment(
         record_url=page_address(settings.url, "runtemplate", template.id),
     )
     return deployment_plan(facts, app.definition)
-
-
-def _priority(template: RunTemplate, settings: Settings) -> int | None:
-    return None if unapproved_priority(template, settings) else template.queue_priority
 
 
 def withheld_keys(template: RunTemplate) -> frozenset[str]:

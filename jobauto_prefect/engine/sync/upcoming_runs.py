@@ -141,7 +141,7 @@ async def _made_ahead(context: EngineContext, outlook: Outlook) -> dict[str, dic
 
 
 async def _make(api: PrefectApi, deployment_id: UUID, coming: UpcomingRun) -> None:
-    with contextlib.suppress(NotFound):  # whoever deleted the deployment meant its runs, too
+    with contextlib.suppress(NotFound):  # its runs were deleted with the deployment
         parameters = {"jobauto": {"window": coming.due.isoformat()}}
         run = NewRun(coming.name, coming.due, parameters, idempotency_key=coming.key)
         await create_run(api, deployment_id, run)

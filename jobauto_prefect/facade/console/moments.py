@@ -1,4 +1,4 @@
-"""Times on pages: told from now, with the exact one beside it."""
+"""Times on pages: relative to now, with the exact one beside them."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -2,8 +2,8 @@
 
 Saving as an administrator approves the whole record, and the approval is stored beside it. Other
 people may change the rest. Every claim checks again, because the approval depends on two records
-and on settings, each of which may change independently. A queue's priority is no job's: Prefect is
-told it only while it is approved.
+and on settings, each of which may change independently. A queue's priority affects no
+single job: it is sent to Prefect only while it is approved.
 """
 
 import hashlib

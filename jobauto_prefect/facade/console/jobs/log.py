@@ -167,7 +167,7 @@ async def show_next_lines(
     first: LineNumber = 1,
     state: str = "",
 ) -> Response:
-    """Send the lines after one, and where to ask for more; a page whose job went on loads anew."""
+    """Send the lines after one, and the address of the next; reload if the job's state changed."""
     log = await read_next_lines(visit.contract, job_id, after, first)
     answer = visit.respond("jobs/next_lines.html", "", log=log)
     if log.state != state:

@@ -36,12 +36,12 @@ class Strip:
 
 AnyCell = Cell | Strip
 Draw = Callable[[Any, Visit], AnyCell]
-"""Draws something of a record, or of what stands in a row instead."""
+"""Draws a part of a record, or of whatever else a row shows."""
 
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column, or a fact; `when`: of which records the fact is told, None: of all."""
+    """A column of a list or a fact of a record; `when` selects the records that have the fact."""
 
     label: str
     draw: Draw
@@ -60,41 +60,41 @@ def link(text: str, href: str) -> Cell:
 
 
 def link_to(item: str, record_id: object, text: str = "") -> Cell:
-    """Return a link to a record of a kind; without a text with its number."""
+    """Return a link to a record of a kind, with its number if there is no text."""
     return link(text or f"#{record_id}", page_of(item, record_id))
 
 
 def text_cell(text: str) -> Cell:
-    """Return a text; the dash where there is none."""
+    """Return a text, or the dash if it is empty."""
     return Cell("text", text) if text else NOTHING
 
 
 def moment_cell(moment: datetime | str | None, visit: Visit) -> Cell:
-    """Return a time as it is told from now, with the exact one as its title; None: the dash."""
+    """Return a time relative to now, with the exact one as its title, or the dash for None."""
     text = moment.isoformat() if isinstance(moment, datetime) else moment
     shown = visit.tell(text)
     return Cell("time", shown.text, title=shown.at.isoformat()) if shown else NOTHING
 
 
 def yes_or_no(value: object, visit: Visit) -> Cell:
-    """Return whether something is so."""
+    """Return yes or no."""
     return text_cell(visit.translate("yes") if value else visit.translate("no"))
 
 
 def badge(state: str, tones: Mapping[str, str]) -> Draw:
-    """Draw the state that a field says, in its colour."""
+    """Draw the state in a field, in its colour."""
     return lambda record, visit: Cell(
         "badge", visit.translate(record[state]), tone=tones.get(record[state], "")
     )
 
 
 def has(field: str) -> Callable[[Record], object]:
-    """Return whether records say something in a field."""
+    """Return a test of whether a record has a value in a field."""
     return lambda record: record.get(field)
 
 
 def text(field: str) -> Draw:
-    """Draw a text, or several."""
+    """Draw a text or a list of texts."""
 
     def draw(record: Record, _: Visit) -> AnyCell:
         value = record.get(field)
@@ -109,7 +109,7 @@ def clipped(field: str) -> Draw:
 
 
 def code(field: str) -> Draw:
-    """Draw what programs are told, too."""
+    """Draw a value that programs use, in a monospaced font."""
     return lambda record, _: Cell("code", record[field])
 
 
