@@ -23,10 +23,6 @@ worker = typer.Typer(help="Workers: they run the jobs.", no_args_is_help=True)
 logger = logging.getLogger(__name__)
 
 TOKEN_VARIABLE = "JOBAUTO_WORKER_TOKEN"  # noqa: S105 - the name of a variable
-SWITCH_SECONDS = 0.0005
-"""How long a thread keeps the interpreter that others wait for: a short request waits so often for
-each of those that compute, ten times as long with what Python does by itself."""
-
 GRACEFUL_SECONDS = 5
 """How long a stopping facade waits for open requests."""
 
@@ -50,7 +46,6 @@ def start_api(
     _warn_of_unread_names()
     close_home(settings)
     options = server_options(settings)
-    sys.setswitchinterval(SWITCH_SECONDS)
     logger.info("the facade listens on %s:%d", settings.api_host, settings.api_port)
     uvicorn.run(
         "jobauto_prefect.facade.main:application" + ("_with_services" if with_services else ""),
@@ -84,7 +79,6 @@ def start_prefect() -> None:
     os.environ |= prefect_environment(settings, os.environ)
     _give_block_key()
     _warn_of_unread_names(prefect_names())
-    sys.setswitchinterval(SWITCH_SECONDS)
     logger.info("Prefect listens on %s:%d", settings.api_host, settings.prefect_port)
     uvicorn.run(
         "jobauto_prefect.facade.gateway.asgi:application",
