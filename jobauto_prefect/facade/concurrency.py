@@ -25,7 +25,7 @@ STRANGERS_CONCURRENT = 4
 RETRY_AFTER = 1  # seconds
 
 SLOT = "slot"
-"""In a request's state: its place among those of its identity, for what it asks within itself."""
+"""In a request's state: its slot among those of its identity."""
 
 
 @dataclass(slots=True)

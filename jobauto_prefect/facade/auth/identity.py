@@ -148,10 +148,17 @@ def _check_basic(
 ) -> Identity | None:
     if scheme != "basic":
         return None
-    login, password = decode_basic(credentials)
+    return check_password(service, request, *decode_basic(credentials))
+
+
+def check_password(
+    service: SignInServices, request: HTTPConnection, login: str, password: str
+) -> Identity:
+    """Identify the holder of a login and password. Raises as `sign_in` does."""
     account = sign_in(service, request, login, password)
     actor = Actor(name=account.login, door="rest", user_id=account.user_id)
-    return Identity(actor, _rights_of(account.grants), user_id=account.user_id)
+    found = Identity(actor, _rights_of(account.grants), user_id=account.user_id)
+    return _located(request, found)
 
 
 def sign_in(service: SignInServices, request: HTTPConnection, login: str, password: str) -> Account:

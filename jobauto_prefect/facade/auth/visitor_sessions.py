@@ -21,10 +21,6 @@ DOOR = "console"
 """The console's name in the audit trail."""
 
 
-SESSION = "session"
-"""Key in a request's state: the session of the console's own calls of the contract."""
-
-
 SESSION_LIFETIME = timedelta(hours=12)
 
 
@@ -41,9 +37,6 @@ def session_token(request: Request) -> str | None:
     Raises:
         Forbidden: the request changes something, and has no proof that a page from here sent it.
     """
-    called: str | None = getattr(request.state, SESSION, None)
-    if called is not None:
-        return called
     if _is_console(request) or _is_page(request):
         token = request.cookies.get(_cookie_name(request))
         if token and request.method != "GET" and not is_from_own_page(request):

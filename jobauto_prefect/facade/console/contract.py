@@ -1,31 +1,32 @@
-"""The console's own calls of the contract: in this process, with the visitor's credentials.
+"""The console's own calls of the contract's routes, as the visitor of a page.
 
-What a page shows and what its forms change goes through the contract's own routes, so that rights,
-checks and audit are those of every other client.
+Rights, checks and audit are those of every other client. The visitor's request has passed what is
+in front of the routes (sign-in, limits, log, metrics): calls from within it do not pass it again.
 """
 
 import asyncio
-import base64
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from http import HTTPStatus
 from typing import Annotated, Any
 from urllib.parse import quote, urlencode
 
+from anyio import to_thread
 from fastapi import Depends, Request, Response
 from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from jobauto_prefect.console_addresses import CONTRACT
-from jobauto_prefect.errors import JobautoError, TooManyRequests, Unauthorized
-from jobauto_prefect.facade.auth.identity import CurrentUser, Identity
+from jobauto_prefect.errors import JobautoError, TooLarge, TooManyRequests, Unauthorized
+from jobauto_prefect.facade.auth.identity import CurrentUser, Identity, check_password
 from jobauto_prefect.facade.auth.request_state import request_id_of
-from jobauto_prefect.facade.auth.visitor_sessions import DOOR, SESSION, session_token
+from jobauto_prefect.facade.auth.visitor_sessions import DOOR
 from jobauto_prefect.facade.concurrency import SLOT
 from jobauto_prefect.facade.formats import View
-from jobauto_prefect.facade.http.addresses import OWN_ADDRESS
+from jobauto_prefect.facade.http.addresses import OWN_ADDRESS, mapped
+from jobauto_prefect.facade.http.body_sizes import body_limit
 from jobauto_prefect.facade.http.idempotency import HEADER as IDEMPOTENCY_KEY
 from jobauto_prefect.facade.http.responses import VIEW_SINK
 from jobauto_prefect.facade.kinds.registry import RESOURCES
@@ -34,13 +35,17 @@ from jobauto_prefect.facade.service import Service
 from jobauto_prefect.http_statuses import STATUS
 from jobauto_prefect.ledger.queries import lists
 
-PASSED_ON = ("user-agent", "host", "accept-language", "traceparent")
+PASSED_ON = ("user-agent", "host", "accept-language")
 """Headers of the visitor's request that the console's calls have, too."""
+
+SHARED = ("app", "asgi", "client", "scheme", "server")
+"""What a call's scope has from the visitor's request."""
+
+HANDLING = ("fastapi_middleware_astack", "starlette.exception_handlers")
+"""What the routes need of the layers in front of them, which they find in the scope."""
 
 PASSWORD = "/your_password"  # noqa: S105 - a name
 """The control that takes the visitor's own password."""
-
-WRONG_PASSWORD = (STATUS[Unauthorized], STATUS[TooManyRequests])
 
 BY_COLLECTION = {resource.kind.collection: resource for resource in RESOURCES}
 
@@ -77,9 +82,9 @@ class Contract:
     """The contract as the visitor of a page sees it."""
 
     def __init__(self, request: Request, who: Identity) -> None:
-        self.who = who
+        self.who = _in_console(who)
         self._request = request
-        self._app: ASGIApp = request.app
+        self._routes: ASGIApp = request.app.router
 
     async def read(self, path: str, query: Mapping[str, Any] | None = None) -> View:
         """Read what the contract's page at `/path` shows, with names, filters and paging.
@@ -120,8 +125,7 @@ class Contract:
         Raises:
             InvalidInput: with every error of the query.
         """
-        scope = self._scope("GET", f"/{collection}", query or {}, {}, 0, {})
-        asked = Request({**scope, "address": OWN_ADDRESS, "app": self._app})
+        asked = Request(self._scope("GET", f"/{collection}", query or {}))
         resource = BY_COLLECTION[collection]
         selection = parse_selection(resource, asked, self.who)
         service: Service = self._request.app.state.service
@@ -145,7 +149,7 @@ class Contract:
 
     def pass_on(self, path: str, headers: Mapping[str, str] | None = None) -> Response:
         """Return an answer that is the contract's own, piece by piece, with these headers more."""
-        return PassedOn(self._app, self._scope("GET", path, {}, {}, 0, {}), headers or {})
+        return PassedOn(self._routes, self._scope("GET", path, {}), headers or {})
 
     async def write(
         self,
@@ -170,17 +174,24 @@ class Contract:
             headers[IDEMPOTENCY_KEY.lower()] = key
         if is_new:
             headers["if-none-match"] = "*"
-        if password is not None:
-            signed = base64.b64encode(f"{self.who.actor.name}:{password}".encode())
-            headers["authorization"] = f"Basic {signed.decode()}"
+        who = self.who if password is None else await self._with_password(password)
         content = b"" if body is None else json.dumps(body).encode()
-        answer = await self._call(method, path, {}, headers, content)
+        answer = await self._call(method, path, {}, headers, content, {"identity": who})
         data = json.loads(answer.body or b"null")
-        if password is not None and answer.status in WRONG_PASSWORD:
-            raise ContractError(400, "", [InputError(PASSWORD, data["message"])])
         if answer.status >= 400:
             raise _error_of(answer.status, data)
         return data
+
+    async def _with_password(self, password: str) -> Identity:
+        service: Service = self._request.app.state.service
+        try:
+            found = await to_thread.run_sync(
+                check_password, service, self._request, self.who.actor.name, password,
+                limiter=service.comparing_threads,
+            )  # fmt: skip
+        except (Unauthorized, TooManyRequests) as error:
+            raise ContractError(400, "", [InputError(PASSWORD, str(error))]) from None
+        return _in_console(found)
 
     async def _call(
         self,
@@ -191,7 +202,10 @@ class Contract:
         content: bytes = b"",
         state: Mapping[str, Any] | None = None,
     ) -> _Answer:
-        scope = self._scope(method, path, query, {**(headers or {})}, len(content), state or {})
+        scope = self._scope(method, path, query, headers or {}, state or {})
+        limit = body_limit(scope["path"], self._request.app.state.service.settings)
+        if len(content) > limit:
+            raise ContractError(STATUS[TooLarge], str(TooLarge(limit)))
         sent: list[Message] = []
 
         body = iter([{"type": "http.request", "body": content, "more_body": False}])
@@ -205,7 +219,7 @@ class Contract:
         async def send(message: Message) -> None:
             sent.append(message)
 
-        await self._app(scope, receive, send)
+        await self._routes(scope, receive, send)
         (status,) = (part["status"] for part in sent if part["type"] == "http.response.start")
         return _Answer(status, b"".join(part.get("body", b"") for part in sent))
 
@@ -214,40 +228,40 @@ class Contract:
         method: str,
         path: str,
         query: Mapping[str, Any],
-        headers: dict[str, str],
-        length: int,
-        state: Mapping[str, Any],
+        headers: Mapping[str, str] = {},
+        state: Mapping[str, Any] = {},
     ) -> Scope:
         outer = self._request.scope
         given = self._request.headers
-        headers |= {name: given[name] for name in PASSED_ON if name in given}
-        session = None if "authorization" in given else session_token(self._request)
-        if "authorization" in given:
-            headers.setdefault("authorization", given["authorization"])
-        headers["x-request-id"] = request_id_of(self._request)
-        headers["content-length"] = str(length)
-        raw_path = quote(f"{CONTRACT}{path}", safe="/%")
+        passed_on = {name: given[name] for name in PASSED_ON if name in given}
         fields = {name: value for name, value in query.items() if value not in (None, "")}
-        return {
+        shared: Mapping[str, Any] = {
+            "identity": self.who,
+            "request_id": request_id_of(self._request),
+            "door": DOOR,
+        }
+        # What follows an output gives up the slot of the visitor's request.
+        slot = {SLOT: outer["state"][SLOT]} if SLOT in outer["state"] else {}
+        scope = {
+            **{name: outer[name] for name in (*SHARED, *HANDLING) if name in outer},
             "type": "http",
-            "asgi": outer["asgi"],
             "http_version": "1.1",
             "method": method,
-            "scheme": outer["scheme"],
             "path": f"{CONTRACT}{path}",
-            "raw_path": raw_path.encode(),
+            "raw_path": quote(f"{CONTRACT}{path}", safe="/%").encode(),
             "query_string": urlencode(fields).encode(),
             "root_path": "",
-            "headers": [(name.encode(), text.encode("latin-1")) for name, text in headers.items()],
-            "client": outer.get("client"),
-            "server": outer.get("server"),
-            "state": {"door": DOOR, SESSION: session, **self._slot(), **state},
+            "headers": [
+                (name.encode(), text.encode("latin-1"))
+                for name, text in {**passed_on, **headers}.items()
+            ],
+            "state": {**shared, **slot, **state},
         }
+        return mapped(scope, OWN_ADDRESS)
 
-    def _slot(self) -> Mapping[str, Any]:
-        """Return the place of the visitor's request: what it asks within itself takes no other."""
-        state = self._request.scope["state"]
-        return {SLOT: state[SLOT]} if SLOT in state else {}
+
+def _in_console(who: Identity) -> Identity:
+    return replace(who, actor=replace(who.actor, door=DOOR))
 
 
 async def current_contract(request: Request, who: CurrentUser) -> Contract:
@@ -258,9 +272,9 @@ async def current_contract(request: Request, who: CurrentUser) -> Contract:
 class PassedOn(Response):
     """An answer of the contract that is sent as it comes: files and logs may be long."""
 
-    def __init__(self, app: ASGIApp, inner: Scope, more: Mapping[str, str]) -> None:
+    def __init__(self, routes: ASGIApp, call: Scope, more: Mapping[str, str]) -> None:
         super().__init__()
-        self._app, self._inner, self._more = app, inner, more
+        self._routes, self._call, self._more = routes, call, more
 
     async def __call__(self, _scope: Scope, receive: Receive, send: Send) -> None:
         """Let the contract answer; it hears of a visitor who goes away."""
@@ -270,7 +284,7 @@ class PassedOn(Response):
                 MutableHeaders(scope=message).update(self._more)
             await send(message)
 
-        await self._app(self._inner, receive, sending)
+        await self._routes(self._call, receive, sending)
 
 
 CurrentContract = Annotated[Contract, Depends(current_contract)]

@@ -49,12 +49,18 @@ class AddressMiddleware:
         path: str = scope["path"]
         for address in self._known:
             if path == address.prefix or path.startswith(f"{address.prefix}/"):
-                asked = {**scope, "address": address, "asked_path": path}
-                encoded = encode_slashes(scope, address.prefix).removeprefix(address.prefix)
-                if encoded != path.removeprefix(address.prefix):
-                    return {**asked, "path": CONTRACT + encoded, "slashes_encoded": True}
-                return {**asked, "path": CONTRACT + (encoded or "/")}
+                return mapped(scope, address)
         return {**scope, "address": OWN_ADDRESS, "asked_path": path}
+
+
+def mapped(scope: Scope, address: Address) -> Scope:
+    """Return the scope of a request at an address, with the path of its route."""
+    path: str = scope["path"]
+    asked = {**scope, "address": address, "asked_path": path}
+    encoded = encode_slashes(scope, address.prefix).removeprefix(address.prefix)
+    if encoded != path.removeprefix(address.prefix):
+        return {**asked, "path": CONTRACT + encoded, "slashes_encoded": True}
+    return {**asked, "path": CONTRACT + (encoded or "/")}
 
 
 OF_COMPANIES = tuple([item] for item, kind in KINDS.items() if kind.is_owned)

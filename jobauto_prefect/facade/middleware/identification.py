@@ -97,9 +97,9 @@ class IdentificationMiddleware:
                     _note_job(route.path, scope["path_params"])
 
     def _slot(self, request: Request) -> AbstractAsyncContextManager[Slot | None]:
-        """Return the slot a request must wait for; none within an outer request that has one."""
+        """Return the slot a request must wait for."""
         identity: Identity | None = getattr(request.state, "identity", None)
-        if hasattr(request.state, SLOT) or request.app.state.service.operator is not None:
+        if request.app.state.service.operator is not None:
             return nullcontext()
         if identity is None:
             if request.method != "POST" or request.client is None:

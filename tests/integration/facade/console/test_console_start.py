@@ -1,5 +1,6 @@
 """The start page: it tells what an operator wants to know, of what its visitor may see."""
 
+import logging
 from datetime import timedelta
 from typing import Any
 from uuid import uuid4
@@ -13,6 +14,7 @@ from jobauto_prefect.ledger.records import CompanyUser, Job, Task, User, WorkerR
 from jobauto_prefect.ledger.store import Ledger
 from tests.support.console import add_user, links, submit, visitor
 from tests.support.definitions import PROBE
+from tests.support.waits import eventually
 
 HOSTILE = '<script>alert("x")</script> & Co.'
 
@@ -102,6 +104,21 @@ def test_it_tells_what_runs_waits_failed_and_was_missed(browser: httpx.Client) -
         "Windows missed": "2",
         "Workers": "0/1",
     }
+
+
+def test_a_page_is_one_request_in_the_log(
+    browser: httpx.Client, caplog: pytest.LogCaptureFixture
+) -> None:
+    """What it reads of the contract is read below the log, the limits and the sign-in."""
+    caplog.set_level(logging.INFO, "jobauto_prefect.access")
+    caplog.clear()
+    assert browser.get("/console/jobs").status_code == 200
+
+    def logged() -> list[str]:
+        return [each.getMessage() for each in caplog.records if each.name.endswith(".access")]
+
+    eventually(lambda: "/console/jobs 200" in " ".join(logged()))
+    assert len(logged()) == 1, logged()
 
 
 def _figures(page: str) -> list[tuple[str, str]]:
