@@ -61,8 +61,11 @@ async def test_many_run_templates_that_are_applied(
     made = [call for call in calls.calls if call == "POST /deployments/"]
     assert len(made) == MANY
     assert len(calls.calls) <= 2 * MANY, calls.calls
-    assert len(counted.asked.counted) <= 5 * MANY, counted.asked.shown()
-    assert counted.asked.commits <= MANY, counted.asked.shown()
+    # On a busy machine some are put off, so that none is applied longer than it is locked: each
+    # is a write to put it off, and its share of one more look and write.
+    put_off = sum("UPDATE outbox_message SET not_before" in text for text in counted.asked.counted)
+    assert len(counted.asked.counted) <= 5 * (MANY + put_off), counted.asked.shown()
+    assert counted.asked.commits <= MANY + 4 * put_off, counted.asked.shown()
 
 
 def _record(number: int) -> dict[str, str]:
