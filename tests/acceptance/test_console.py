@@ -49,7 +49,7 @@ def test_an_operator_signs_in_looks_and_signs_out_by_keyboard_in_two_languages(
 
     prefer(browser, "en")
     browser.refresh()
-    see(browser, "Running", "Waiting", "Success over two weeks", "Sign out", name)
+    see(browser, "Running", "Waiting", "Success rate over two weeks", "Sign out", name)
     browser.find_element(By.LINK_TEXT, name).click()
     eventually(lambda: "· job " in browser.title, PAGE_WITHIN)
     browser.find_element(By.LINK_TEXT, "Start").click()

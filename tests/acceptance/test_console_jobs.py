@@ -81,7 +81,7 @@ def test_a_failed_job_is_found_read_and_run_again_and_that_is_cancelled(
     browser.find_element(By.ID, "reason").send_keys("it sleeps", Keys.ENTER)
     see(browser, "cancelled", "it sleeps", "Run again")
     _press(browser, "Run again")
-    see(browser, "This job was created to try again.", "attempt 2")
+    see(browser, "This job was created as a retry.", "attempt 2")
     again = int(browser.current_url.rpartition("/")[2].partition("?")[0])
     assert again != job
     service.rest().post(f"/api/v1/job/{again}", json={"state": "cancelled"})

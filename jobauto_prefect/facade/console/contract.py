@@ -1,7 +1,7 @@
-"""The console's own calls of the contract's routes, as the visitor of a page.
+"""In-process client of the contract: pages call its routes on behalf of the visitor.
 
-Rights, checks and audit are those of every other client. The visitor's request has passed what is
-in front of the routes (sign-in, limits, log, metrics): calls from within it do not pass it again.
+Permissions, checks and audit are the same as for any other client. The visitor's request has passed
+the layers in front of the routes (sign-in, limits, log, metrics) already: its inner calls skip them.
 """
 
 import asyncio
@@ -36,30 +36,30 @@ from jobauto_prefect.http_statuses import STATUS
 from jobauto_prefect.ledger.queries import lists
 
 PASSED_ON = ("user-agent", "host", "accept-language")
-"""Headers of the visitor's request that the console's calls have, too."""
+"""Headers copied from the visitor's request to the console's calls."""
 
 SHARED = ("app", "asgi", "client", "scheme", "server")
-"""What a call's scope has from the visitor's request."""
+"""Members of the scope copied from the visitor's request to the console's calls."""
 
 HANDLING = ("fastapi_middleware_astack", "starlette.exception_handlers")
-"""What the routes need of the layers in front of them, which they find in the scope."""
+"""Members of the scope that the layers in front of the routes set and the routes need."""
 
 PASSWORD = "/your_password"  # noqa: S105 - a name
-"""The control that takes the visitor's own password."""
+"""Pointer of the form field for the visitor's own password."""
 
 BY_COLLECTION = {resource.kind.collection: resource for resource in RESOURCES}
 
 
 @dataclass(frozen=True, slots=True)
 class InputError:
-    """What is wrong with a field; `pointer` is its place in the body, "" for the whole of it."""
+    """An error in a field; `pointer` is its JSON pointer in the body, "" for the whole body."""
 
     pointer: str
     message: str
 
 
 class ContractError(JobautoError):
-    """The contract refused a call; `status` is that of its answer."""
+    """The contract refused a call; `status` is the HTTP status of its answer."""
 
     def __init__(self, status: int, message: str, errors: Sequence[InputError] = ()) -> None:
         super().__init__(message)
@@ -68,7 +68,7 @@ class ContractError(JobautoError):
 
     @property
     def reason(self) -> str:
-        """What is wrong with each field; of a call without fields, its message."""
+        """The messages of all field errors; without any, the error's own message."""
         return "; ".join(error.message for error in self.errors) or str(self)
 
 
@@ -79,7 +79,7 @@ class _Answer:
 
 
 class Contract:
-    """The contract as the visitor of a page sees it."""
+    """The contract, called on behalf of a page's visitor."""
 
     def __init__(self, request: Request, who: Identity) -> None:
         self.who = _in_console(who)
@@ -87,12 +87,12 @@ class Contract:
         self._routes: ASGIApp = request.app.router
 
     async def read(self, path: str, query: Mapping[str, Any] | None = None) -> View:
-        """Read what the contract's page at `/path` shows, with names, filters and paging.
+        """Read the view behind the contract's page at `/path`, with names, filters and paging.
 
         `query` fields that are None or "" are left out.
 
         Raises:
-            ContractError: it is refused, or there is no such thing.
+            ContractError: refused or not found.
         """
         views: list[View] = []
         answer = await self._call("GET", f"{path}.html", query or {}, state={VIEW_SINK: views})
@@ -103,10 +103,10 @@ class Contract:
         return views[0]
 
     async def fetch(self, path: str, query: Mapping[str, Any] | None = None) -> Any:
-        """Read what the contract answers as JSON; `query` as `read` has it.
+        """Read the contract's JSON answer; `query` is as in `read`.
 
         Raises:
-            ContractError: it is refused, or there is no such thing.
+            ContractError: refused or not found.
         """
         answer = await self._call("GET", path, query or {}, {"accept": "application/json"})
         data = json.loads(answer.body or b"null")
@@ -117,10 +117,10 @@ class Contract:
     async def names(
         self, collection: str, query: Mapping[str, Any] | None = None
     ) -> list[tuple[int, Any, str | None]]:
-        """Read ids, names and companies of a list, however long, in the order of the names.
+        """Read id, name and company of all records of a list, ordered by name.
 
-        A name is a text, or texts by their languages. The query of the list reads them, without
-        what else its records say.
+        A name is a text, or texts by language. One statement reads them, with the filters of the
+        list but without its paging and its other columns.
 
         Raises:
             InvalidInput: with every error of the query.
@@ -140,7 +140,7 @@ class Contract:
         """Read a file of the contract.
 
         Raises:
-            ContractError: it is refused, or there is no such thing.
+            ContractError: refused or not found.
         """
         answer = await self._call("GET", path, {})
         if answer.status >= 400:
@@ -148,7 +148,7 @@ class Contract:
         return answer.body
 
     def pass_on(self, path: str, headers: Mapping[str, str] | None = None) -> Response:
-        """Return an answer that is the contract's own, piece by piece, with these headers more."""
+        """Return a response that streams the contract's answer, with additional headers."""
         return PassedOn(self._routes, self._scope("GET", path, {}), headers or {})
 
     async def write(
@@ -161,13 +161,13 @@ class Contract:
         is_new: bool = False,
         password: str | None = None,
     ) -> Any:
-        """Change something, and return what the contract answers; `key` is the Idempotency-Key.
+        """Send a change and return the contract's answer; `key` is the Idempotency-Key.
 
-        `is_new`: a record that is there already is not changed. `password` is the visitor's, for
-        what a session does not do without; a wrong one is an error of the field `PASSWORD`.
+        `is_new`: an existing record is not changed. `password` is the visitor's own, for changes
+        that a session alone does not authorize; a wrong one is an error at `PASSWORD`.
 
         Raises:
-            ContractError: it is refused; nothing has changed.
+            ContractError: refused; nothing has changed.
         """
         headers = {"accept": "application/json", "content-type": "application/json"}
         if key:
@@ -213,7 +213,7 @@ class Contract:
         async def receive() -> Message:
             for message in body:
                 return message
-            await asyncio.Event().wait()  # the visitor stays: whoever streams watches for that
+            await asyncio.Event().wait()  # no disconnect: streaming answers wait for one
             raise AssertionError
 
         async def send(message: Message) -> None:
@@ -240,7 +240,7 @@ class Contract:
             "request_id": request_id_of(self._request),
             "door": DOOR,
         }
-        # What follows an output gives up the slot of the visitor's request.
+        # A request that follows an output gives up its slot, which is the visitor's.
         slot = {SLOT: outer["state"][SLOT]} if SLOT in outer["state"] else {}
         scope = {
             **{name: outer[name] for name in (*SHARED, *HANDLING) if name in outer},
@@ -270,14 +270,14 @@ async def current_contract(request: Request, who: CurrentUser) -> Contract:
 
 
 class PassedOn(Response):
-    """An answer of the contract that is sent as it comes: files and logs may be long."""
+    """An answer of the contract that is streamed: files and logs may be long."""
 
     def __init__(self, routes: ASGIApp, call: Scope, more: Mapping[str, str]) -> None:
         super().__init__()
         self._routes, self._call, self._more = routes, call, more
 
     async def __call__(self, _scope: Scope, receive: Receive, send: Send) -> None:
-        """Let the contract answer; it hears of a visitor who goes away."""
+        """Call the contract; the visitor's disconnect reaches it."""
 
         async def sending(message: Message) -> None:
             if message["type"] == "http.response.start" and message["status"] < 400:
@@ -290,10 +290,10 @@ class PassedOn(Response):
 CurrentContract = Annotated[Contract, Depends(current_contract)]
 
 
-def _words_of(error: Mapping[str, Any]) -> str:
-    """Return what an error says; patterns are for programs, and hints say what they ask for."""
+def _message_of(error: Mapping[str, Any]) -> str:
+    """Return an error's message; a pattern helps programs only, people read the field's hint."""
     if error.get("rule") == "string_pattern_mismatch":
-        return "this is not written as it has to be"
+        return "the format is wrong"
     return str(error.get("message", ""))
 
 
@@ -301,7 +301,7 @@ def _error_of(status: int, body: Any) -> ContractError:
     body = body if isinstance(body, Mapping) else {}
     details = body.get("details")
     errors = [
-        InputError(str(error.get("pointer", "")), _words_of(error))
+        InputError(str(error.get("pointer", "")), _message_of(error))
         for error in (details if isinstance(details, list) else ())
         if isinstance(error, Mapping)
     ]

@@ -1,4 +1,4 @@
-"""Times on pages: relative to now, with the exact one beside them."""
+"""Times on pages: relative to now, with the exact time as a tooltip."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from jobauto_prefect.facade.formats.html.page_language import Translator
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """An instant as pages tell it: `text` is from now, `exact` is the time itself."""
+    """An instant as pages show it: `text` is relative to now, `exact` is the time in UTC."""
 
     at: datetime
     text: str
@@ -18,11 +18,11 @@ class Moment:
 
 
 Teller = Callable[[object], Moment | None]
-"""Tells the time that a field of a record has; None where it has none."""
+"""Converts a time field of a record; None if it has no time."""
 
 
 def teller(now: datetime, translate: Translator) -> Teller:
-    """Return what tells the times of a page that is made now."""
+    """Return the `Teller` of a page that is made at `now`."""
 
     def tell(value: object) -> Moment | None:
         at = parse_time(value)
@@ -36,7 +36,7 @@ def teller(now: datetime, translate: Translator) -> Teller:
 
 
 def tell_duration(begin: object, end: object, now: datetime) -> str:
-    """Return how long something lasted, or has lasted until now; "" where it has not begun."""
+    """Format how long something took, or has taken until now; "" if it has not begun."""
     began, ended = parse_time(begin), parse_time(end)
     if began is None:
         return ""

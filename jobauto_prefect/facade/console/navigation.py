@@ -1,4 +1,4 @@
-"""The console's main menu: what a visitor may see of it."""
+"""The console's main menu, limited to what a visitor may open."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from jobauto_prefect.kinds import KINDS
 
 @dataclass(frozen=True, slots=True)
 class MenuEntry:
-    """A page of the menu, the permission that opens it somewhere, and the pages below it."""
+    """A page of the menu; visitors with its permission in any company see it."""
 
     label: str
     href: str
@@ -22,7 +22,7 @@ class MenuEntry:
 
 @dataclass(frozen=True, slots=True)
 class Subpage:
-    """A page below the current entry; `is_current`: this one, or one of its records."""
+    """A page below the current entry; `is_current`: it, or one of its records, is open."""
 
     label: str
     href: str
@@ -30,7 +30,7 @@ class Subpage:
 
 
 def _entry(item: str, permission: str = "applications.read", *pages: MenuEntry) -> MenuEntry:
-    """Return the entry of a kind: what leads to its list."""
+    """Return the entry that leads to the list of a kind."""
     return MenuEntry(KINDS[item].many, list_address(item), permission, pages)
 
 
@@ -50,11 +50,11 @@ MENU = (
     _entry("auditlog", "security.audit"),
     MenuEntry("All records", f"{CONTRACT}/index.html", "applications.read"),
 )
-"""In the order in which it is shown."""
+"""In the order of display."""
 
 
 def entry_of(path: str) -> str:
-    """Return the label of the entry that a page belongs to; "": to none."""
+    """Return the label of the entry that a page belongs to; "" if there is none."""
     below = {page.href: entry.label for entry in MENU for page in (entry, *entry.pages)}
     return below.get("/".join(path.split("/")[:3]), "")
 
@@ -65,7 +65,7 @@ def navigation_of(who: Identity) -> list[PageLink]:
 
 
 def subpages_of(who: Identity, here: str, path: str) -> list[Subpage]:
-    """Return the pages below the current entry that this visitor may open; `path` is this page."""
+    """Return the pages below the current entry that this visitor may open; `path` is the page's."""
     return [
         Subpage(page.label, page.href, path == page.href or path.startswith(f"{page.href}/"))
         for entry in MENU

@@ -1,7 +1,7 @@
-"""What a page says after a form was sent: a cookie names it, and the page takes it away.
+"""Notifications after a form was sent: a cookie carries one to the next page, which deletes it.
 
-The cookie counts for one page, so that no address says what was not done. Warnings of the contract
-go along.
+In the address instead, a reloaded or shared page would repeat it. Warnings of the contract are in
+the cookie, too.
 """
 
 import base64
@@ -18,32 +18,32 @@ from jobauto_prefect.console_addresses import CONSOLE
 
 COOKIE = "jobauto_done"
 KEPT_FOR = 60  # seconds
-MOST_WARNED = 3000  # characters; cookies of 4 KB are all that browsers promise
+MOST_WARNED = 3000  # characters; browsers guarantee room for cookies of 4 KB only
 
 NOTIFICATIONS: Mapping[str, str] = {
-    "lost": "The worker was declared lost; its jobs are tried again.",
+    "lost": "The worker was declared lost; its jobs will be retried.",
     "member_removed": "The membership was ended.",
     "member_saved": "The membership was saved.",
     "paused": "The run template was paused: nothing starts until it is resumed.",
     "reachable": "The connection works.",
     "unreachable": "The connection does not work.",
-    "replayed": "What failed was started again.",
+    "replayed": "The failed starts were repeated.",
     "resumed": "The run template was resumed.",
     "revoked": "The token was revoked.",
     "saved": "Saved.",
     "started": "The job was created.",
-    "cancelled": "The job was asked to end.",
+    "cancelled": "The job was told to stop.",
     "excused": "The window was excused.",
-    "retried": "This job was created to try again.",
+    "retried": "This job was created as a retry.",
 }
-"""By their key; English, as the catalogs of translations have them."""
+"""By key, in English; pages translate them."""
 
 BAD_NEWS = frozenset({"unreachable"})
 
 
 @dataclass(frozen=True, slots=True)
 class Notification:
-    """What was done, and what the contract warned of."""
+    """What was done, and the warnings of the contract."""
 
     text: str = ""
     is_bad: bool = False
@@ -53,7 +53,7 @@ class Notification:
 def redirect_after(
     request: Request, address: str, done: str, warnings: Sequence[str] = ()
 ) -> Response:
-    """Lead to a page that says what was done, with these warnings as far as there is room."""
+    """Redirect to a page that shows what was done, and as many warnings as the cookie can hold."""
     response = RedirectResponse(address, 303)
     kept = list(warnings)
     while len(_encode(address, done, kept)) > MOST_WARNED and kept:
@@ -71,7 +71,7 @@ def redirect_after(
 
 
 def read_notification(request: Request) -> Notification:
-    """Return what the page before left for this one; what a cookie has otherwise is nothing."""
+    """Return the notification for this page; any other content of the cookie is ignored."""
     text = request.cookies.get(COOKIE, "")
     try:
         kept = json.loads(base64.urlsafe_b64decode(text.encode() + b"=" * (-len(text) % 4)))
@@ -84,7 +84,7 @@ def read_notification(request: Request) -> Notification:
 
 
 def forget_notification(response: Response) -> None:
-    """Take away what was shown."""
+    """Delete the notification's cookie."""
     response.delete_cookie(COOKIE, path=CONSOLE)
 
 

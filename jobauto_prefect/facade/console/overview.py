@@ -1,6 +1,6 @@
-"""What the start page shows, read from the ledger with as many statements for one job as for all.
+"""The data of the start page, read from the ledger in a fixed number of statements.
 
-Everything is of the companies whose jobs the visitor may read.
+It covers the companies whose jobs the visitor may read.
 """
 
 from collections.abc import Mapping, Sequence
@@ -27,14 +27,14 @@ DAYS = 14
 MAX_SHOWN = 6  # jobs or windows of each section
 
 BAD = (*FAILED_JOBS, JobState.BLOCKED)
-"""Jobs of which nothing came."""
+"""States of jobs without a result."""
 
 NOTEWORTHY = (*BAD, JobState.WARNING)
 
 
 @dataclass(frozen=True, slots=True)
 class DayResult:
-    """How many jobs ended well and badly on a day; `begins` is its midnight."""
+    """How many jobs succeeded and failed on a day; `begins` is its midnight."""
 
     begins: datetime
     good: int
@@ -43,12 +43,11 @@ class DayResult:
 
 @dataclass(frozen=True, slots=True)
 class Overview:
-    """All of it as of one instant `at`; `since` is when yesterday began.
+    """The data as of one instant `at`; `since` is the beginning of yesterday.
 
-    `ended` counts the noteworthy jobs since then by their state, `newest_ended` are some of
-    them by their run templates.
-    `wait_reasons` are by job; `template_names` and `company_names` by id as text. `frozen` is why
-    nothing starts; None: it does.
+    `ended` counts the noteworthy jobs since then by state; `newest_ended` are some of them, grouped
+    by run template. `wait_reasons` are by job id; `template_names` and `company_names` by id as
+    text. `frozen` is the reason why no job starts; None if jobs start.
     """
 
     at: datetime
@@ -67,7 +66,7 @@ class Overview:
 
 
 def read_overview(service: Service, who: Identity) -> Overview:
-    """Read what there is for this visitor to see."""
+    """Read the overview that this visitor may see."""
     at = service.ledger.clock()
     companies = who.rights.companies_with("jobs.read")
     pools = None if companies is None else visible_pools(service, who)
@@ -110,7 +109,7 @@ def read_overview(service: Service, who: Identity) -> Overview:
 
 
 def last_midnights(at: datetime, zone: ZoneInfo) -> list[datetime]:
-    """Return when each of the last days began, today included, where clocks go by this zone."""
+    """Return when each of the last `DAYS` days began in this zone, today included."""
     today = at.astimezone(zone).date()
     days = [today - timedelta(days=before) for before in reversed(range(DAYS))]
     return [datetime.combine(day, time(), zone) for day in days]
@@ -128,7 +127,7 @@ def _jobs(
 def _missed_windows(
     session: ReadingSession, companies: frozenset[int] | None, since: datetime
 ) -> Page:
-    """Read the windows that were missed, and of which nobody said that this is all right."""
+    """Read the windows that were missed and not excused."""
     conditions = (
         Condition("state", TaskState.MISSED),
         Condition("deadline", since, "ge"),

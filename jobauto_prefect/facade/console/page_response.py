@@ -1,4 +1,4 @@
-"""How the console's pages are sent: their frame, their navigation, and what they may load."""
+"""Responses of the console: frame, navigation and content security policy of its pages."""
 
 import base64
 import functools
@@ -32,7 +32,7 @@ from jobauto_prefect.facade.http import late_routes
 from jobauto_prefect.facade.http.responses import languages_of
 
 REFERRER_POLICY = "same-origin"
-"""With `no-referrer` browsers would not say from where a form of ours is sent."""
+"""With `no-referrer` browsers would not say which page sends a form."""
 
 HTMX: Final = f"{CONSOLE}/static/htmx.js"
 
@@ -41,19 +41,19 @@ router = late_routes.router(include_in_schema=False)
 
 @router.get(HTMX)
 def send_htmx() -> Response:
-    """Send htmx (https://htmx.org, 0BSD), which pages name with its hash."""
+    """Send htmx (https://htmx.org, 0BSD); pages load it with its integrity hash."""
     script = _file("static", "htmx.min.js")
     headers = {"ETag": f'"{script.digest}"', "Cache-Control": "private, max-age=86400"}
     return Response(script.text, media_type="text/javascript", headers=headers)
 
 
 def language_of(request: Request) -> str:
-    """Return the language of the console's pages for the sender of a request."""
+    """Return the language of the console's answer to a request."""
     return choose_page_language(languages_of(request))
 
 
 class _PageResponse(Response):
-    """A page that is rendered when it is sent, in a thread: a log may have very many colours."""
+    """A page that is rendered on sending, in a thread: a log with many colours takes long."""
 
     def __init__(
         self, render: Callable[[], bytes], *, status_code: int, headers: Mapping[str, str]
@@ -78,10 +78,10 @@ def respond_in_console(
     is_live: bool = False,
     **parts: Any,
 ) -> Response:
-    """Send a page of the console to somebody who is signed in.
+    """Send a page of the console to a signed-in visitor.
 
-    `here` is the label of the navigation's current entry; None: the one that the address is below.
-    `is_live`: the page loads htmx, to follow what changes; without scripts it shows what there is.
+    `here` is the label of the current menu entry; None: the entry that the address is below.
+    `is_live`: the page loads htmx and updates itself; without scripts it stays as it was loaded.
     """
     here = entry_of(request.url.path) if here is None else here
     language = language_of(request)
@@ -120,8 +120,8 @@ def respond_with_page(
     is_live: bool = False,
     **parts: Any,
 ) -> Response:
-    """Send a page of one of the templates."""
-    # Templates are loaded by the first page: commands ask for none.
+    """Send a page made from a template."""
+    # Imported late: commands load this module but render no page.
     from jobauto_prefect.facade.formats.html.page import content_security_policy, render_page
 
     style = _file("templates", "console.css")
@@ -150,14 +150,14 @@ def respond_with_page(
 
 @dataclass(frozen=True, slots=True)
 class _File:
-    """A file of the console; `digest` is its SHA-384 as policies and `integrity` name it."""
+    """A file of the console; `digest` is its SHA-384 as in `integrity` attributes."""
 
     text: str
     digest: str
 
 
 def load_console_files() -> None:
-    """Load what pages are sent with, before its files may be replaced."""
+    """Load style and script of all pages now, before an upgrade replaces their files."""
     _file("templates", "console.css")
     _file("static", "htmx.min.js")
 
@@ -170,7 +170,7 @@ def _file(folder: str, name: str) -> _File:
 
 
 def add_error_pages(app: FastAPI) -> None:
-    """Show what the contract refused as a page of the console."""
+    """Show each `ContractError` as a page of the console."""
 
     @app.exception_handler(ContractError)
     def _refused(request: Request, error: ContractError) -> Response:

@@ -1,4 +1,4 @@
-"""All pages of the console: who adds one adds it here."""
+"""All pages of the console; new ones are registered here."""
 
 from fastapi import FastAPI
 

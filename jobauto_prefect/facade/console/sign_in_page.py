@@ -42,10 +42,10 @@ from jobauto_prefect.ledger.queries.lookup import get_record
 from jobauto_prefect.ledger.records import Token
 
 CHALLENGE = 'Bearer realm="jobauto"'
-"""What a 401 has to name (RFC 9110, 11.6.1); unlike Basic, browsers ask nobody for it."""
+"""A 401 needs a challenge (RFC 9110, 11.6.1); unlike Basic, this one opens no browser prompt."""
 
-MAX_KEPT = 65_536  # bytes of a form that outlives its session
-MAX_ADDRESS = 2000  # characters of the page that was wanted
+MAX_KEPT = 65_536  # bytes of a form that is kept after its session has ended
+MAX_ADDRESS = 2000  # characters of the requested page's address
 _LOCAL_ADDRESS = re.compile(r"/(?!/)[!-\[\]-~]*")  # printable ASCII without a backslash
 
 router = late_routes.router(include_in_schema=False)
@@ -53,13 +53,12 @@ router = late_routes.router(include_in_schema=False)
 
 @router.get(SIGN_IN)
 def show_sign_in(request: Request) -> Response:
-    """Show the form."""
     return respond_with_form(request, wanted=local_address(request.query_params.get("next", "")))
 
 
 @router.post(SIGN_IN)
 def sign_in_by_form(raw: RawBody, request: Request, service: CurrentService) -> Response:
-    """Begin a session, and lead to the page that was wanted."""
+    """Begin a session and redirect to the requested page."""
     fields = parse_form(raw.decode("utf-8", "replace"))
     login, wanted = fields.get("login", ""), local_address(fields.get("next", ""))
     kept = fields.get("form", "")
@@ -89,11 +88,11 @@ def sign_in_by_form(raw: RawBody, request: Request, service: CurrentService) -> 
 def begin_session(
     service: Service, request: Request, answer: Response, login: str, password: str
 ) -> str:
-    """Sign a browser in: return the token of its new session, which the answer lets it keep.
+    """Begin a session: set its cookie in `answer` and return its token.
 
     Raises:
         Unauthorized: login or password is wrong.
-        TooManyRequests: this account has failed too often lately.
+        TooManyRequests: the account had too many failed attempts recently.
     """
     account = sign_in(service, request, login, password)
     text, _ = issue_login_token(service, request, account, TokenKind.SESSION, SESSION_LIFETIME)
@@ -107,7 +106,7 @@ def sign_out(
     who: Annotated[Identity, Depends(current_identity)],
     service: CurrentService,
 ) -> Response:
-    """End the session: its token is revoked, and the browser forgets it. No role is needed."""
+    """End the session: revoke its token and delete the cookie. No role is needed."""
     if who.token_id is not None and who.in_session:
         with service.ledger.writing(who.actor) as session:
             get_record(session, Token, who.token_id).revoked_at = session.clock()
@@ -117,11 +116,11 @@ def sign_out(
 
 
 async def respond_signed_out(request: Request) -> Response:
-    """Ask somebody unknown to sign in, instead of the page they wanted.
+    """Send the sign-in page in place of the requested one.
 
-    A form that was sent after its session had ended is kept in the page, and is shown once more
-    afterwards. A visitor who follows a link from another site comes without the cookie, and is
-    known as soon as the page asks for itself.
+    A form that was sent after its session had ended is kept in the page and shown again after
+    signing in. A visitor who follows a link from another site arrives without the cookie
+    (SameSite=Strict); the page reloads itself, and that request has the cookie.
     """
     if request.method == "GET":
         wanted, kept = _requested_address(request), ""
@@ -146,9 +145,9 @@ def respond_with_form(
     asks_again: bool = False,
     kept: str = "",
 ) -> Response:
-    """Send the sign-in page; `fault` says why it is shown again, `kept` are the fields of a form.
+    """Send the sign-in page; `fault` is an error to show, `kept` are the encoded fields of a form.
 
-    `asks_again`: it asks for its own address once more, as soon as it is there.
+    `asks_again`: the page reloads itself at once.
     """
     language = language_of(request)
     view = View(title=translator(language)("Sign in"), item="", data={}, language=language)
@@ -167,13 +166,13 @@ def respond_with_form(
 
 
 def local_address(text: str) -> str:
-    """Return the text, if it is an address of this service; else that of the start page."""
+    """Return the text if it is a local address, otherwise the start page's address."""
     local = len(text) <= MAX_ADDRESS and _LOCAL_ADDRESS.fullmatch(text) is not None
     return text if local else START
 
 
 def _page_before(request: Request) -> str:
-    """Return path and query of the page of this console that sent a form."""
+    """Return path and query of the console page that sent a form."""
     page = urlsplit(request.headers.get("referer", ""))
     if not is_from_own_page(request) or not page.path.startswith(f"{CONSOLE}/"):
         return START
@@ -181,14 +180,14 @@ def _page_before(request: Request) -> str:
 
 
 async def _read_kept(request: Request) -> str:
-    """Return the fields of a form that a page of this console sent; "" for what is too long."""
+    """Return the encoded fields of a form that a console page sent; "" if it is too long."""
     length = request.headers.get("content-length", "")
     is_short = length.isascii() and length.isdecimal() and int(length) <= MAX_KEPT
     if not is_short or not is_from_own_page(request):
         return ""
     try:
         form = await read_form(await request.body(), request)
-    except HTTPException:  # it is none
+    except HTTPException:  # not a form
         return ""
     return urlencode(form.pairs)
 
@@ -196,7 +195,7 @@ async def _read_kept(request: Request) -> str:
 def _show_again(
     request: Request, wanted: str, kept: str, token: str, signed_in: Response
 ) -> Response:
-    """Show the page of a form with what was typed; nothing is done that the form asks for."""
+    """Show a form's page with the values that were typed; the form is not submitted."""
     path, _, query = wanted.partition("?")
     outer = request.scope
     apart = {b"cookie", b"content-length", b"content-type", b"authorization"}
@@ -226,5 +225,5 @@ def _requested_address(request: Request) -> str:
 
 
 def _is_from_another_site(request: Request) -> bool:
-    """Whether somebody opens a page by a link of another site; browsers say so."""
+    """Whether a page was opened by a link on another site; browsers send `Sec-Fetch-Site`."""
     return request.method == "GET" and request.headers.get("sec-fetch-site") == "cross-site"

@@ -1,4 +1,4 @@
-"""The start page: what an operator wants to know first, with one click to each."""
+"""The start page: what an operator checks first, with links to the records."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ from jobauto_prefect.facade.auth.visitor_sessions import START
 from jobauto_prefect.facade.console.jobs.workers import TONES as WORKER_TONES
 from jobauto_prefect.facade.console.jobs.workers import (
     count_jobs,
-    most_wanted,
+    sort_by_state,
     tell_load,
     worker_address,
 )
@@ -38,7 +38,7 @@ router = late_routes.router(include_in_schema=False)
 
 @dataclass(frozen=True, slots=True)
 class Tile:
-    """A figure and where its records are; `alarming` where it is no good sign."""
+    """A figure with a link to its records."""
 
     label: str
     figure: str
@@ -49,10 +49,10 @@ class Tile:
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """A job, a window or a worker; `moment` is the instant `when` tells of.
+    """A job, a window or a worker; `when` is the time `moment` as text.
 
-    `note` is what the service says of it, in the contract's language. It is the newest of `count`,
-    which are at `all_href`.
+    `note` is the service's message, in English. The line stands for the newest of `count` records,
+    which are listed at `all_href`.
     """
 
     name: str
@@ -71,7 +71,7 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """Some records, and where all of them are; `empty` is said where there are none."""
+    """Some records, with a link to all of them; `empty` is the text if there are none."""
 
     key: str
     title: str
@@ -83,13 +83,12 @@ class Section:
 @router.get(CONSOLE)
 @router.get(f"{CONSOLE}/")
 def lead_to_start(_: CurrentUser) -> Response:
-    """Lead to the start page: its address is what people type, and the others begin with this."""
+    """Redirect to the start page: people shorten the addresses of the other pages to this one."""
     return RedirectResponse(START, 303)
 
 
 @router.get(START)
 def show_start(visit: CurrentVisit) -> Response:
-    """Show the start page."""
     translate, service = visit.translate, visit.service
     overview = read_overview(service, visit.who)
     return visit.respond(
@@ -119,7 +118,7 @@ MISSED = _list_of("task", state=TaskState.MISSED)
 
 
 def _ended_address(states: Sequence[JobState]) -> str:
-    """Address the list of the jobs that ended so since yesterday."""
+    """Return the address of the list of jobs that ended in these states since yesterday."""
     return _list_of("job", state=",".join(states), since="yesterday", order="-end")
 
 
@@ -145,14 +144,14 @@ def _tiles(overview: Overview, translate: Translator) -> list[Tile]:
             translate("since yesterday"),
         ),
         Tile(
-            translate("With a warning"),
+            translate("Warnings"),
             str(warned),
             _ended_address([JobState.WARNING]),
             "warn" if warned else "",
             translate("since yesterday"),
         ),
         Tile(
-            translate("Windows missed"),
+            translate("Missed windows"),
             str(missed),
             MISSED,
             "bad" if missed else "",
@@ -166,14 +165,14 @@ def _troubles(overview: Overview, translate: Translator, pool: str) -> list[Sect
     return [
         Section(
             "ended",
-            translate("Failed or warned since yesterday"),
+            translate("Failures and warnings since yesterday"),
             _ended_address(NOTEWORTHY),
             [_ended(group, overview, translate) for group in overview.newest_ended],
-            translate("Nothing failed and nothing warned. All is well."),
+            translate("No failures and no warnings."),
         ),
         Section(
             "missed",
-            translate("Windows missed"),
+            translate("Missed windows"),
             MISSED,
             [
                 Line(
@@ -192,7 +191,7 @@ def _troubles(overview: Overview, translate: Translator, pool: str) -> list[Sect
             "workers",
             translate("Workers"),
             WORKERS,
-            [_worker(worker, translate) for worker in _most_wanted(overview.workers)],
+            [_worker(worker, translate) for worker in _workers_to_show(overview.workers)],
             translate(
                 "No worker has reported. Start one: jobauto worker start --pool {pool}", pool=pool
             ),
@@ -244,7 +243,7 @@ def _waiting(job: Job, overview: Overview, translate: Translator) -> Line:
 
 
 def _ended(group: EndedGroup, overview: Overview, translate: Translator) -> Line:
-    """Return a run template's newest job of those that failed or warned, and how many there are."""
+    """Return the newest job of a group, with the number of jobs in it."""
     job = group.newest
     end = job.end or job.schedule
     code = "" if job.exitcode is None else translate("exit code {code}", code=job.exitcode)
@@ -262,10 +261,10 @@ def _ended(group: EndedGroup, overview: Overview, translate: Translator) -> Line
     )
 
 
-def _most_wanted(workers: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    """Choose some workers, those that do not work first."""
+def _workers_to_show(workers: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """Return the workers to show, those that do not work first."""
     known = [worker for worker in workers if worker["state"] != "lost"]
-    return most_wanted(known)[:MAX_WORKERS]
+    return sort_by_state(known)[:MAX_WORKERS]
 
 
 def _worker(worker: Mapping[str, Any], translate: Translator) -> Line:

@@ -1,4 +1,4 @@
-"""The line of success over two weeks: where its points are; `templates/start.html` draws it."""
+"""The chart of the success rate: positions of its points; `templates/start.html` draws it."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", 
 
 @dataclass(frozen=True, slots=True)
 class ChartDay:
-    """A day: `share` is the percentage of jobs that ended well, None where none ended."""
+    """A day; `share` is the percentage of successful jobs, None if no job ended."""
 
     x: float
     y: float
@@ -31,7 +31,7 @@ class ChartDay:
 
 @dataclass(frozen=True, slots=True)
 class Chart:
-    """`lines` and `areas` are points of polylines: days without jobs interrupt them."""
+    """`lines` and `areas` are points of polylines, interrupted by days without jobs."""
 
     days: Sequence[ChartDay]
     lines: Sequence[str]
@@ -44,7 +44,7 @@ class Chart:
 
 
 def draw_success(days: Sequence[DayResult], translate: Translator) -> Chart:
-    """Place the days from left to right, and 100 % at the top."""
+    """Place the days from left to right, with 100 % at the top."""
     step = (WIDTH - LEFT - RIGHT) / max(1, len(days) - 1)
     placed = [
         _place(result, LEFT + step * number, (len(days) - 1 - number) % LABEL_EVERY == 0, translate)
@@ -61,7 +61,7 @@ def draw_success(days: Sequence[DayResult], translate: Translator) -> Chart:
 
 def _place(result: DayResult, x: float, has_label: bool, translate: Translator) -> ChartDay:
     total = result.good + result.bad
-    # Rounded down: 100 % is said of days on which nothing failed.
+    # Rounded down, so that 100 % means that nothing failed.
     share = 100 * result.good // total if total else None
     month = translate(MONTHS[result.begins.month - 1])
     label = translate("{day} {month}", day=result.begins.day, month=month)

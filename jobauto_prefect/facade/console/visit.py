@@ -1,4 +1,4 @@
-"""A visit: who asks for a page, in which language, and what the contract tells them."""
+"""A request for a console page: visitor, language, and access to the contract."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -22,13 +22,13 @@ from jobauto_prefect.facade.http.responses import languages_of
 from jobauto_prefect.facade.service import Service
 
 Choices = Sequence[tuple[str, str]]
-"""What forms and filters offer: value and label of each."""
+"""The options of forms and filters: value and label of each."""
 
 
 class Visit:
-    """A request for a page, and what its page is made with.
+    """A request for a page, with what builds the page.
 
-    `names` are those of all that was read, by kind and id as text.
+    `names` collects the names in all views that were read, by kind and by id as text.
     """
 
     def __init__(self, request: Request, contract: Contract) -> None:
@@ -45,60 +45,60 @@ class Visit:
 
     @cached_property
     def translate(self) -> Translator:
-        """Translates the texts of pages for the visitor."""
+        """The translator into the visitor's language."""
         return translator(language_of(self.request))
 
     @cached_property
     def languages(self) -> Sequence[str]:
-        """The languages for texts that records have in several."""
+        """The visitor's languages, for localized texts of records."""
         return languages_of(self.request)
 
     @cached_property
     def now(self) -> datetime:
-        """The time of the ledger's clock."""
+        """The time by the ledger's clock, the same for the whole page."""
         return self.service.ledger.clock()
 
     @cached_property
     def zone(self) -> ZoneInfo:
-        """The zone by which the service's clocks go."""
+        """The service's time zone."""
         return ZoneInfo(self.service.settings.timezone)
 
     @cached_property
     def tell(self) -> Teller:
-        """Tells times from now."""
+        """Formats times relative to now."""
         return teller(self.now, self.translate)
 
     def asked(self, *names: str) -> dict[str, str]:
-        """Return what the query says of these names."""
+        """Return the non-empty fields of the query that have these names."""
         query = self.request.query_params
         return {name: query[name] for name in names if query.get(name)}
 
     def asked_ids(self, *names: str) -> dict[str, int]:
-        """Return the ids that the query says by these names."""
+        """Return the fields of the query that have these names and are ids."""
         asked = self.asked(*names)
         return {name: int(text) for name, text in asked.items() if is_number(text)}
 
     async def read(self, path: str, query: Mapping[str, Any] | None = None) -> View:
-        """Read what the contract's page at a path shows. Raises ContractError."""
+        """Read the view behind a page of the contract. Raises ContractError."""
         view = await self.contract.read(path, query)
         for kind, names in view.names.items():
             self.names.setdefault(kind, {}).update(names)
         return view
 
     async def get(self, path: str, query: Mapping[str, Any] | None = None) -> Any:
-        """Read a record, or those of a list by their ids. Raises ContractError."""
+        """Read a record, or the records of a list by id. Raises ContractError."""
         return (await self.read(path, query)).data
 
     def named(self, record: Mapping[str, Any], field: str, otherwise: str | None = None) -> str:
-        """Return the name of the record that a field refers to, else its number: `#3`."""
+        """Return the name of the record that a field refers to; if unknown, its number: `#3`."""
         kind, number = find_referenced_kind(field), record[field]
         known = self.names.get(kind.item, {}) if kind else {}
         return known.get(str(number), f"#{number}" if otherwise is None else otherwise)
 
     async def choices(self, collection: str, query: Mapping[str, Any] | None = None) -> Choices:
-        """Return the records of a kind that one may see, as choices by name; they are read once.
+        """Return the visible records of a collection as choices, sorted by name; cached per query.
 
-        Names that several have come with their companies.
+        Names that occur more than once are shown with their company.
         """
         key = collection, str(query or "")
         if key not in self._choices:
@@ -116,7 +116,7 @@ class Visit:
         return self._choices[key]
 
     async def choices_by_name(self, collection: str) -> Choices:
-        """Return the records of a kind that others name by their names, as choices."""
+        """Return the names of a collection as choices whose value is the name."""
         listed = {str(name) for _, name, _ in await self.contract.names(collection)}
         return [(name, name) for name in sorted(listed)]
 
@@ -126,7 +126,7 @@ class Visit:
         return [each for each in companies if self.who.rights.may(permission, int(each[0]))]
 
     async def only_template(self) -> Choices:
-        """Return the run template that a list is narrowed to, as its only choice."""
+        """Return the run template that a list is filtered by, as its only choice."""
         given = self.asked("runtemplate_id").get("runtemplate_id", "")
         name = given
         if is_number(given):
@@ -135,27 +135,27 @@ class Visit:
         return [(given, name)] if given else []
 
     def require(self, permission: str, company_id: int | None) -> None:
-        """Require the permission that sending a form will take: nobody fills in one in vain.
+        """Require the permission that submitting a form needs, before it is filled in.
 
         Raises:
-            ContractError: the visitor has it not.
+            ContractError: the visitor does not have it.
         """
         if not self.who.rights.may(permission, company_id):
             message = f"this needs the permission {permission}; ask an administrator"
             raise ContractError(403, message)
 
     def respond(self, template: str, title: str, **parts: Any) -> Response:
-        """Send a page, as `respond_in_console` does."""
+        """Send a page with `respond_in_console`."""
         return respond_in_console(self.request, self.who, template, title, **parts)
 
 
 def is_number(text: str) -> bool:
-    """Whether a text is digits alone."""
+    """Whether a text consists of ASCII digits."""
     return text.isascii() and text.isdecimal()
 
 
 async def current_visit(request: Request, contract: CurrentContract) -> Visit:
-    """Return the visit that a request is."""
+    """Return the visit of a request."""
     return Visit(request, contract)
 
 

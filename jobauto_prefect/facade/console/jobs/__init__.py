@@ -1,1 +1,1 @@
-"""The console's pages of jobs: the list, one job, its log and its files."""
+"""The console's pages for jobs, tasks and workers."""

@@ -1,4 +1,4 @@
-"""Files that a job left behind, as far as a page shows what is in them."""
+"""Previews of a job's files."""
 
 import json
 import mimetypes
@@ -13,13 +13,13 @@ from jobauto_prefect.console_addresses import CONSOLE
 from jobauto_prefect.facade.console.contract import Contract
 
 MAX_PREVIEWED = 64 * 1024  # bytes of a text
-MAX_CELLS = 10_000  # of the tables of a text
+MAX_CELLS = 10_000  # of the tables in a text
 MAX_PICTURE = 4 * 1024 * 1024  # bytes
 MAX_PREVIEWS = 8  # texts of a page
-MAX_MARKDOWN = 32 * 1024  # bytes of a page that are laid out; further ones are shown as text
+MAX_MARKDOWN = 32 * 1024  # bytes rendered per page; further ones are shown as text
 MAX_VALUES = 100  # rows of a table
 PICTURES = frozenset({"image/png", "image/jpeg"})
-"""Those that are sent as what they are; SVG would be run."""
+"""Images that are shown; an SVG may contain scripts."""
 
 MARKDOWN = "text/markdown"
 TEXTS = frozenset({"text/plain", "text/csv", "application/json", MARKDOWN})
@@ -27,9 +27,9 @@ TEXTS = frozenset({"text/plain", "text/csv", "application/json", MARKDOWN})
 
 @dataclass(frozen=True, slots=True)
 class ArtifactPreview:
-    """A file; of `picture`, `values`, `document` and `text` at most one is there.
+    """A file; at most one of `picture`, `values`, `document` and `text` is set.
 
-    `values` are those of a JSON object whose values are plain, `document` is Markdown as HTML.
+    `values` are the members of a flat JSON object, `document` is Markdown as HTML.
     """
 
     name: str
@@ -45,10 +45,10 @@ class ArtifactPreview:
 async def preview_artifacts(
     contract: Contract, artifacts: Sequence[Mapping[str, Any]]
 ) -> list[ArtifactPreview]:
-    """Read what the page shows of a job's files.
+    """Read the previews of a job's files.
 
     Raises:
-        ContractError: one is there no more.
+        ContractError: a file no longer exists.
     """
     previews, texts, laid_out = [], 0, 0
     for artifact in artifacts:
@@ -85,11 +85,11 @@ def _preview(artifact: Mapping[str, Any], kind: str, content: bytes) -> Artifact
 
 
 def render_markdown(text: str) -> Markup:
-    """Render Markdown; HTML in it stays text, and pictures from elsewhere are left out.
+    """Render Markdown; HTML in it stays text, and images are left out.
 
-    Tables are laid out unless they could have too many cells: a row may be one character.
+    Tables stay text if they could have too many cells: a row may be a single character.
     """
-    from markdown_it import MarkdownIt  # where it is needed: commands load all pages
+    from markdown_it import MarkdownIt  # imported late: commands load all pages
 
     markdown = MarkdownIt("commonmark", {"html": False}).disable("image")
     lines = text.splitlines()

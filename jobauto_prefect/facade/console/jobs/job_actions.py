@@ -1,4 +1,4 @@
-"""What a visitor may do about a job, and how the contract is asked for it."""
+"""The actions on a job: who may use them, and their calls of the contract."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -24,7 +24,7 @@ class JobAction(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class AllowedActions:
-    """The buttons that are drawn. `is_repetition`: to retry runs it once more, for no window."""
+    """The buttons to show. `is_repetition`: the retry is a new run for no window."""
 
     cancel: bool = False
     retry: bool = False
@@ -36,12 +36,12 @@ class AllowedActions:
 
 
 def allowed_actions(rights: Rights, job: Record, task: Record | None) -> AllowedActions:
-    """Return what is possible with a job and allowed; `task` is what it was an attempt for."""
+    """Return the possible and permitted actions; `task` is what the job was an attempt for."""
     company = job["company_id"]
     if job["state"] in LIVE_JOBS:
         return AllowedActions(cancel=rights.may("jobs.execute", company))
     if task is not None and task["state"] in LIVE_TASKS:
-        return AllowedActions()  # another attempt is on its way
+        return AllowedActions()  # another attempt follows
     is_owed = task is not None and task["state"] in UNFULFILLED
     needed = "jobs.execute" if is_owed else "jobs.create"
     return AllowedActions(
@@ -55,19 +55,19 @@ async def cancel_job(contract: Contract, job: Record, reason: str) -> None:
     """Cancel a job.
 
     Raises:
-        ContractError: it is over, or the visitor may not.
+        ContractError: it has ended, or the visitor may not.
     """
     body = {"state": "cancelled"} | ({"reason": reason} if reason else {})
     await contract.write("POST", f"/job/{job['id']}.json", body)
 
 
 async def retry_job(contract: Contract, job: Record, task: Record | None, key: str) -> int:
-    """Run a job once more: for its window unless that is fulfilled; return the new job's id.
+    """Run a job again, for its window unless that is fulfilled; return the new job's id.
 
     `key` is the Idempotency-Key.
 
     Raises:
-        ContractError: it is not over, is tried again already, or the visitor may not.
+        ContractError: it has not ended, a retry exists already, or the visitor may not.
     """
     if task is not None and task["state"] not in FULFILLED:
         made = await contract.write("POST", f"/task/{task['id']}/retry.json", key=key)
@@ -81,10 +81,10 @@ async def retry_job(contract: Contract, job: Record, task: Record | None, key: s
 
 
 async def excuse_task(contract: Contract, task_id: int | None, why: str) -> None:
-    """Keep why it is all right that a window failed or was missed; None: there is no window.
+    """Excuse a failed or missed window; `task_id` is None for a job without a window.
 
     Raises:
-        ContractError: there is no window or no reason, it did neither, or the visitor may not.
+        ContractError: no window, no reason, neither failed nor missed, or the visitor may not.
     """
     if task_id is None:
         raise ContractError(404, "the job is for no window")

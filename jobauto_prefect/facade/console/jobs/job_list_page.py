@@ -1,4 +1,4 @@
-"""The list of jobs: narrowed and ordered by its address, with searches that are kept."""
+"""The list of jobs, filtered and sorted by its address, with saved searches."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -42,14 +42,14 @@ PASSED_ON = (
     "order",
     "cursor",
 )
-"""Fields of the query that are those of the contract's list."""
+"""Fields of the query that are passed on to the contract's list."""
 
 SINCE: Mapping[str, tuple[str, int]] = {
     "today": ("today", 1),
     "yesterday": ("since yesterday", 2),
-    "week": ("within seven days", 7),
+    "week": ("in the last seven days", 7),
 }
-"""When jobs ended: what it is called, and how many days that is, today included."""
+"""The filter by end: label and number of days, today included."""
 
 ORDERS: Mapping[str, str] = {"schedule": "Due", "begin": "Began", "end": "Ended"}
 
@@ -67,7 +67,7 @@ class ColumnOrder:
 
 @router.get(JOBS)
 async def list_jobs(visit: CurrentVisit) -> Response:
-    """List the jobs that the query asks for."""
+    """List the jobs that match the query."""
     translate, request = visit.translate, visit.request
     asked = normalize_query(request.query_params.multi_items())
     query = {name: asked[name] for name in PASSED_ON if name in asked}
@@ -106,7 +106,7 @@ async def list_jobs(visit: CurrentVisit) -> Response:
 
 @router.post(f"{JOBS}/searches/add")
 async def add_search(request: Request, form: SentForm) -> Response:
-    """Keep a search of the visitor's own; one of the same name is replaced."""
+    """Save a search of the visitor's own; one with the same name is replaced."""
     search = SavedSearch(" ".join(form.get("name", "").split())[:MAX_NAME], form.get("query", ""))
     others = [other for other in read_searches(request) if other.name != search.name]
     answer = RedirectResponse(f"{search.href if is_possible(search) else JOBS}", 303)
@@ -117,7 +117,7 @@ async def add_search(request: Request, form: SentForm) -> Response:
 
 @router.post(f"{JOBS}/searches/remove")
 async def remove_search(request: Request, form: SentForm) -> Response:
-    """Forget a search of the visitor's own."""
+    """Delete a search of the visitor's own."""
     answer = RedirectResponse(JOBS, 303)
     name = form.get("name", "")
     keep_searches(
@@ -127,7 +127,7 @@ async def remove_search(request: Request, form: SentForm) -> Response:
 
 
 def normalize_query(pairs: Sequence[tuple[str, str]]) -> dict[str, str]:
-    """Return the fields of a query that say something; of several states one text with commas."""
+    """Return the known, non-empty fields of a query; states are joined by commas."""
     states = [value for name, value in pairs if name == "state" and value]
     fields = {"state": ",".join(dict.fromkeys(",".join(states).split(",")))} if states else {}
     return fields | {
@@ -138,7 +138,7 @@ def normalize_query(pairs: Sequence[tuple[str, str]]) -> dict[str, str]:
 
 
 def bulk_actions(rights: Rights) -> Sequence[str]:
-    """Return what a visitor may do with several jobs, at least in one company."""
+    """Return the bulk actions that a visitor may use in at least one company."""
     needed = {
         "retry": ("jobs.execute", "jobs.create"),
         "cancel": ("jobs.execute",),

@@ -1,4 +1,4 @@
-"""A job's page: what it is, why it waits or failed, its log, its files, and what can be done."""
+"""A job's page: its facts, why it waits or failed, its log, its files and its actions."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -36,7 +36,7 @@ router = late_routes.router(include_in_schema=False)
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """Why a form of the page was refused; `typed` is what was sent with it."""
+    """A refused form of the page; `typed` are the submitted values."""
 
     action: JobAction
     error: ContractError
@@ -45,13 +45,12 @@ class Refusal:
 
 @router.get(JOB)
 async def show_job(job_id: int, visit: CurrentVisit) -> Response:
-    """Show a job."""
     return await _respond(visit, job_id)
 
 
 @router.post(f"{JOB}/{JobAction.CANCEL}")
 async def cancel(job_id: int, form: SentForm, visit: CurrentVisit) -> Response:
-    """Cancel the job; it is over at once, or as soon as its worker has ended it."""
+    """Cancel the job; it ends at once, or as soon as its worker has stopped it."""
     job = await visit.get(f"/job/{job_id}")
     try:
         await cancel_job(visit.contract, job, form.get("reason", "").strip())
@@ -62,7 +61,7 @@ async def cancel(job_id: int, form: SentForm, visit: CurrentVisit) -> Response:
 
 @router.post(f"{JOB}/{JobAction.RETRY}")
 async def retry(job_id: int, form: SentForm, visit: CurrentVisit) -> Response:
-    """Run the job once more, and lead to the new one."""
+    """Run the job again and redirect to the new one."""
     job = await visit.get(f"/job/{job_id}")
     try:
         task = await read_task(visit, job)
@@ -74,7 +73,7 @@ async def retry(job_id: int, form: SentForm, visit: CurrentVisit) -> Response:
 
 @router.post(f"{JOB}/{JobAction.EXCUSE}")
 async def excuse(job_id: int, form: SentForm, visit: CurrentVisit) -> Response:
-    """Keep why it is all right that the window of the job failed or was missed."""
+    """Excuse the failed or missed window of the job."""
     job = await visit.get(f"/job/{job_id}")
     try:
         await excuse_task(visit.contract, job["task_id"], form.get("why", ""))
@@ -84,7 +83,7 @@ async def excuse(job_id: int, form: SentForm, visit: CurrentVisit) -> Response:
 
 
 async def _respond(visit: Visit, job_id: int, refusal: Refusal | None = None) -> Response:
-    """Show the page; with a form that was refused as it was sent, and why."""
+    """Show the page; a refused form is shown as it was sent, with the reason."""
     job: Record = await visit.get(f"/job/{job_id}")
     task = await read_task(visit, job)
     asked = visit.asked("before", "find")
@@ -124,7 +123,7 @@ def _is_line_number(text: str) -> bool:
 
 
 async def read_task(visit: Visit, job: Record) -> Record | None:
-    """Read the task that a job is an attempt for; None: nobody owed it."""
+    """Read the task that a job is an attempt for; None if it is for no window."""
     if job["task_id"] is None:
         return None
     task: Record = await visit.get(f"/task/{job['task_id']}")
@@ -132,7 +131,7 @@ async def read_task(visit: Visit, job: Record) -> Record | None:
 
 
 async def _read_attempts(visit: Visit, job: Record, task: Record | None) -> Sequence[Record]:
-    """Read all attempts at what a job is one of, in their order; the first may be deleted."""
+    """Read the attempts that a job belongs to, in order; the first may have been deleted."""
     if task is not None:
         jobs: Sequence[Record] = task["jobs"]
         return jobs[-MAX_ATTEMPTS:]

@@ -1,4 +1,4 @@
-"""What pages say of a job: its state once, its times from now, names instead of ids."""
+"""Texts of a job on pages: its state, its times relative to now, names instead of ids."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from jobauto_prefect.facade.console.visit import Visit
 from jobauto_prefect.facade.formats.html.cells import TONES, Cell
 from jobauto_prefect.ledger.states import JobState
 
-SAID_BY_STATE = {
+IMPLIED_SEVERITY = {
     JobState.SUCCEEDED: "success",
     JobState.WARNING: "warning",
     JobState.FAILED: "error",
@@ -19,7 +19,7 @@ SAID_BY_STATE = {
     JobState.CANCELLED: "error",
     JobState.SKIPPED: "error",
 }
-"""The severity that a state tells of already."""
+"""The severity that a state implies."""
 
 
 ORIGINS: Mapping[str, str] = {
@@ -32,7 +32,7 @@ ORIGINS: Mapping[str, str] = {
     "adhoc-console": "{who}, in the console",
     "adhoc-ui": "{who}, in Prefect",
 }
-"""Where a job comes from, by its `schedule_type`; others are events."""
+"""The origin of a job by its `schedule_type`; all others are events."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,10 +51,10 @@ class JobLine:
 
 
 def badge_of(job: Mapping[str, Any], visit: Visit) -> Cell:
-    """Draw the state, with the severity where that says more."""
+    """Draw the state, with the severity unless the state implies it."""
     state, severity = job["state"], job["severity"]
     text = visit.translate(state)
-    if severity and severity != SAID_BY_STATE.get(JobState(state)):
+    if severity and severity != IMPLIED_SEVERITY.get(JobState(state)):
         text = f"{text}, {visit.translate(severity)}"
     tone = TONES["critical"] if severity == "critical" else TONES.get(state, "")
     return Cell("badge", text, tone=tone)
@@ -76,7 +76,7 @@ def line_of(job: Mapping[str, Any], visit: Visit) -> JobLine:
 
 
 def origin_of(job: Mapping[str, Any], visit: Visit) -> str:
-    """Return where a job comes from."""
+    """Return what started a job."""
     is_known = job["launched_by"] is not None
     who = visit.named(job, "launched_by") if is_known else visit.translate("somebody")
     return visit.translate(ORIGINS.get(job["schedule_type"], "an event"), who=who)

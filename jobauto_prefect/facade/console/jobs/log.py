@@ -1,6 +1,6 @@
-"""A job's log: the part that a page shows, what came since, and all of it to be saved.
+"""A job's log: a section of it, the lines written since, and the whole as a download.
 
-A part is its end, what was before, or lines with a text.
+A section is the end, what is before a line, or the lines that contain a text.
 """
 
 import asyncio
@@ -25,10 +25,10 @@ from jobauto_prefect.facade.http import late_routes
 from jobauto_prefect.ledger.states import LIVE_JOBS
 
 PAGE_LINES = 1000
-PAGE_CHARACTERS = 1_000_000  # of these lines, with their markup; of longer ones there are fewer
-PART_MARKUP = 30  # characters about a text that is marked or coloured
-MAX_LIVE_LINES = 5000  # on a page that follows: then it begins anew with the end
-CONTEXT_LINES = 200  # after a line that was found
+PAGE_CHARACTERS = 1_000_000  # including markup; fewer lines are shown if they are long
+PART_MARKUP = 30  # characters of markup around a highlighted or coloured text
+MAX_LIVE_LINES = 5000  # on a live page; beyond that it restarts with the end of the log
+CONTEXT_LINES = 200  # lines after a match
 MAX_SOUGHT = 255  # characters
 
 LineNumber = Annotated[int, Query(ge=0, lt=2**31)]
@@ -48,10 +48,10 @@ class LogLine:
 
 @dataclass(frozen=True, slots=True)
 class LogSection:
-    """Lines, and where the others are.
+    """Lines, with links to the others.
 
-    `earlier` and `end` are addresses of the page with other lines, `next_lines` that of the lines
-    to come; each "" where there are none. `begins_anew`: they stand for those shown before.
+    `earlier` and `end` are addresses of the page with other lines, `next_lines` is the address of
+    new lines; each is "" if there are none. `begins_anew`: the lines replace all shown before.
     """
 
     job_id: int
@@ -64,17 +64,17 @@ class LogSection:
     begins_anew: bool = False
 
     def context_of(self, number: int) -> str:
-        """Address the page that has a line with those around it."""
+        """Return the address of the page that shows a line in its context."""
         return _page(self.job_id, f"L{number}", before=number + CONTEXT_LINES)
 
 
 async def read_log(
     contract: Contract, job_id: int, *, before: int | None = None, sought: str = ""
 ) -> LogSection:
-    """Read the end of a log, or of what is before a line; with `sought` only lines that have it.
+    """Read the end of a log, or of what is before a line; with `sought` only lines that contain it.
 
     Raises:
-        ContractError: there is no such job, or none the visitor may see.
+        ContractError: the job does not exist, or the visitor may not see it.
     """
     sought = sought.replace("\0", "")[:MAX_SOUGHT]
     query = {"tail": PAGE_LINES, "before": before, "find": sought}
@@ -96,10 +96,10 @@ async def read_log(
 
 
 async def read_next_lines(contract: Contract, job_id: int, after: int, first: int) -> LogSection:
-    """Read what came after a line, for a page that shows the lines from `first` on.
+    """Read the lines after a line, for a page that shows the lines from `first` on.
 
     Raises:
-        ContractError: there is no such job, or none the visitor may see.
+        ContractError: the job does not exist, or the visitor may not see it.
     """
     query = {"tail": PAGE_LINES, "after": after}
     answer = await contract.fetch(f"/job/{job_id}/output.json", query)
@@ -115,9 +115,9 @@ async def read_next_lines(contract: Contract, job_id: int, after: int, first: in
 
 
 def _lines_of(answer: Mapping[str, Any], sought: str = "") -> list[LogLine]:
-    """Return the last lines of an answer that a page has room for.
+    """Return the last lines of an answer that fit on a page.
 
-    Only those are read as a terminal would: many colours take long.
+    Only those are parsed for terminal colours: many colours take long.
     """
     terminals = defaultdict[str, TerminalText](TerminalText)
     return [
@@ -132,7 +132,7 @@ def _lines_of(answer: Mapping[str, Any], sought: str = "") -> list[LogLine]:
 
 
 def _last_that_fit(lines: Sequence[Mapping[str, Any]], sought: str) -> Sequence[Mapping[str, Any]]:
-    """Return the last lines that a page has room for; one at least, where there are any."""
+    """Return the last lines that fit on a page, at least one if there are any."""
     room, first = PAGE_CHARACTERS, len(lines)
     while first > 0:
         room -= _length_shown(lines[first - 1]["text"], sought)
@@ -143,7 +143,7 @@ def _last_that_fit(lines: Sequence[Mapping[str, Any]], sought: str) -> Sequence[
 
 
 def _length_shown(text: str, sought: str) -> int:
-    """Return how many characters a line takes on the page with its markup, at most."""
+    """Return the most characters a line can take on the page, markup included."""
     places = text.lower().count(sought.lower()) if sought else 0
     parts = 1 + min(text.count(ESCAPE) + 2 * places, MAX_LINE)
     return min(len(text), MAX_LINE) + parts * PART_MARKUP
@@ -167,7 +167,7 @@ async def show_next_lines(
     first: LineNumber = 1,
     state: str = "",
 ) -> Response:
-    """Send the lines after one, and the address of the next; reload if the job's state changed."""
+    """Send new lines with the address of the next; reload the page if the job's state changed."""
     log = await read_next_lines(visit.contract, job_id, after, first)
     answer = visit.respond("jobs/next_lines.html", "", log=log)
     if log.state != state:
@@ -180,12 +180,12 @@ async def show_next_lines(
 
 @router.get(f"{CONSOLE}/jobs/{{job_id:int}}/log.txt")
 async def download_log(job_id: int, contract: CurrentContract) -> Response:
-    """Send all lines, to be saved."""
+    """Send all lines as a download."""
     headers = {"Content-Disposition": f'attachment; filename="job-{job_id}.txt"'}
     return contract.pass_on(f"/job/{job_id}/output.txt", headers)
 
 
 @router.get(f"{CONSOLE}/artifacts/{{artifact_id:int}}")
 async def download_artifact(artifact_id: int, contract: CurrentContract) -> Response:
-    """Send a file as the contract does: to be saved, and nothing that a browser would run."""
+    """Send a file with the contract's headers, which keep browsers from executing it."""
     return contract.pass_on(f"/artifact/{artifact_id}")

@@ -1,7 +1,7 @@
-"""Searches for jobs: those there are for everybody, and a visitor's own.
+"""Saved searches for jobs: predefined ones, and the visitor's own.
 
-One's own are in a cookie: a search is nothing but an address, so that it needs no place in the
-ledger, no rights and no entry in the audit trail. It stays with the browser.
+The visitor's own are kept in a cookie: a search is only an address, so it needs no record, no
+permission and no audit entry.
 """
 
 import base64
@@ -19,15 +19,15 @@ from jobauto_prefect.ledger.states import FAILED_JOBS, JobState
 COOKIE = "jobauto_searches"
 MAX_SEARCHES = 10
 MAX_NAME = 60  # characters
-MAX_QUERY = 200  # characters; cookies of 4 KB are all that browsers promise
-KEPT_FOR = 400 * 24 * 3600  # seconds; browsers keep none for longer
+MAX_QUERY = 200  # characters; browsers guarantee room for cookies of 4 KB only
+KEPT_FOR = 400 * 24 * 3600  # seconds; browsers keep no cookie longer
 
 _QUERY = re.compile(r"[\w.~%+&=,:*-]*", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
 class SavedSearch:
-    """A list of jobs; `query` is that of its address."""
+    """A filtered list of jobs; `query` is the query of its address."""
 
     name: str
     query: str
@@ -42,16 +42,16 @@ FAILED = ",".join((*FAILED_JOBS, JobState.BLOCKED))
 PREDEFINED: Sequence[SavedSearch] = (
     SavedSearch("All", ""),
     SavedSearch("Failed since yesterday", f"state={FAILED}&since=yesterday&order=-end"),
-    SavedSearch("Warned since yesterday", "state=warning&since=yesterday&order=-end"),
+    SavedSearch("Warnings since yesterday", "state=warning&since=yesterday&order=-end"),
     SavedSearch("Running", "state=running"),
     SavedSearch("Waiting", "state=scheduled&order=schedule"),
     SavedSearch("Lost", "state=lost&order=-end"),
 )
-"""With names in English."""
+"""Names are in English; pages translate them."""
 
 
 def read_searches(request: Request) -> list[SavedSearch]:
-    """Return the visitor's own searches; what a cookie has otherwise is none."""
+    """Return the visitor's own searches; invalid content of the cookie is ignored."""
     text = request.cookies.get(COOKIE, "")
     try:
         pairs = json.loads(base64.urlsafe_b64decode(text.encode() + b"=" * (-len(text) % 4)))
@@ -62,7 +62,7 @@ def read_searches(request: Request) -> list[SavedSearch]:
 
 
 def is_possible(search: SavedSearch) -> bool:
-    """Whether a search has a name, and a query that can stand in an address."""
+    """Whether a search has a valid name and a valid query."""
     return (
         0 < len(search.name) <= MAX_NAME
         and len(search.query) <= MAX_QUERY
@@ -71,7 +71,7 @@ def is_possible(search: SavedSearch) -> bool:
 
 
 def keep_searches(request: Request, response: Response, searches: Sequence[SavedSearch]) -> None:
-    """Let the browser keep these as the visitor's own."""
+    """Store the visitor's own searches in the browser."""
     pairs = json.dumps([[search.name, search.query] for search in searches])
     response.set_cookie(
         COOKIE,

@@ -1,4 +1,4 @@
-"""Several jobs at once: cancelled, retried or excused one by one, and each result told."""
+"""Bulk actions: cancel, retry or excuse the selected jobs one by one, and show each result."""
 
 from dataclasses import dataclass
 
@@ -23,7 +23,7 @@ MAX_SELECTED = 100
 
 TITLES = {
     JobAction.CANCEL: "Cancelled: {done} of {total}",
-    JobAction.RETRY: "Started again: {done} of {total}",
+    JobAction.RETRY: "Retried: {done} of {total}",
     JobAction.EXCUSE: "Excused: {done} of {total}",
 }
 
@@ -32,7 +32,7 @@ router = late_routes.router(include_in_schema=False)
 
 @dataclass(frozen=True, slots=True)
 class JobResult:
-    """What came of one job; `refusal` is "" where it was done. `href` is where it led."""
+    """The result for one job; `refusal` is "" on success. `href` is the job, or its retry."""
 
     job_id: int
     name: str
@@ -42,12 +42,12 @@ class JobResult:
 
 @router.post(f"{JOBS}/selected")
 async def change_selected(visit: CurrentVisit, form: SentForm) -> Response:
-    """Do the same to each job that was selected, and tell what came of each."""
+    """Apply an action to each selected job and show the results."""
     translate = visit.translate
     action = JobAction(form["action"]) if form.get("action") in set(JobAction) else None
     ids = [int(job_id) for job_id in dict.fromkeys(form.all("job")) if _is_id(job_id)]
     if action is None or not ids:
-        raise ContractError(400, translate("Nothing was selected. Choose jobs, and what to do."))
+        raise ContractError(400, translate("Nothing was selected. Choose jobs and an action."))
     results = [await _change(visit, action, job_id, form) for job_id in sorted(ids)[:MAX_SELECTED]]
     done = sum(not result.refusal for result in results)
     search = SavedSearch("back", form.get("back", ""))

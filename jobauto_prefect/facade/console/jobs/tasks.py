@@ -1,4 +1,4 @@
-"""Tasks: the windows of run templates, what came of each, its attempts, and what can be done."""
+"""Tasks: the windows of run templates, with their results, attempts and actions."""
 
 from collections.abc import Sequence
 from datetime import datetime, time
@@ -39,7 +39,7 @@ TO = " \N{EN DASH} "
 
 
 def tell_window(start: datetime, end: datetime, zone: ZoneInfo, translate: Translator) -> str:
-    """Return when a window is, where clocks go by the zone: whole days without their hours."""
+    """Format a window in a time zone; whole days are shown without hours."""
     start, end = start.astimezone(zone), end.astimezone(zone)
     if start.time() == end.time() == time():
         last = datetime.fromtimestamp(end.timestamp() - 1, zone)
@@ -52,18 +52,18 @@ def tell_window(start: datetime, end: datetime, zone: ZoneInfo, translate: Trans
 
 
 def tell_day(day: datetime, translate: Translator) -> str:
-    """Return a day with its year: `23 Nov 2026`."""
+    """Format a day: `23 Nov 2026`."""
     month = translate(MONTHS[day.month - 1])
     return f"{translate('{day} {month}', day=day.day, month=month)} {day.year}"
 
 
 def tell_state(state: str, translate: Translator) -> str:
-    """Return a state as words: `fulfilled late`."""
+    """Format a state: `fulfilled late`."""
     return translate(state).replace("_", " ")
 
 
 def badge_of(task: Record, visit: Visit) -> Cell:
-    """Draw the state of a task; what is excused is no alarm."""
+    """Draw the state of a task; an excused one has no colour."""
     text = tell_state(task["state"], visit.translate)
     if task["excuse"]:
         return Cell("badge", visit.translate("{state}, excused", state=text))
@@ -71,7 +71,7 @@ def badge_of(task: Record, visit: Visit) -> Cell:
 
 
 def window_of(task: Record, visit: Visit) -> str:
-    """Return when the window of a task is."""
+    """Format the window of a task."""
     start, end = (datetime.fromisoformat(task[f"window_{side}"]) for side in ("start", "end"))
     return tell_window(start, end, visit.zone, visit.translate)
 
@@ -100,8 +100,8 @@ class TaskPages(RecordPages):
     )
     filters = (
         Filter("state", Text("State"), _states),
-        Filter("runtemplate", Text("Run template, a part of its name")),
-        Filter("runtemplate_id", Text("Only this one"), lambda visit: visit.only_template()),
+        Filter("runtemplate", Text("Part of the run template's name")),
+        Filter("runtemplate_id", Text("Run template"), lambda visit: visit.only_template()),
         BY_COMPANY,
         Filter("from", Text("Begins from (UTC)")),
         Filter("to", Text("Begins before (UTC)")),
@@ -109,16 +109,15 @@ class TaskPages(RecordPages):
     empty = Text("No window has been due yet. Give a run template a schedule.")
 
     def filters_of(self, visit: Visit) -> Sequence[Filter]:
-        """Return what narrows the list; the run template where it is narrowed to one."""
+        """Return the filters of the list; the run template's id only where it is in use."""
         is_narrowed = visit.asked("runtemplate_id")
         return [each for each in self.filters if is_narrowed or each.name != "runtemplate_id"]
 
     def list_actions(self, _visit: Visit) -> list[Action]:
-        """Return where the windows are as a calendar."""
+        """Return the link to the calendar."""
         return [Action(Text("Calendar of windows"), CALENDAR)]
 
     async def show_record(self, visit: CurrentVisit) -> Response:
-        """Show a task."""
         return await respond_with_task(visit, visit.request.path_params[self.parameter])
 
 
@@ -128,7 +127,7 @@ router = PAGES.router()
 
 @router.post(f"{PAGES.item_path}/{JobAction.RETRY}")
 async def retry(task_id: int, visit: CurrentVisit) -> Response:
-    """Start one more attempt, and lead to its job."""
+    """Start another attempt and redirect to its job."""
     try:
         made = await visit.contract.write("POST", f"/task/{task_id}/retry.json")
     except ContractError as error:
@@ -138,7 +137,7 @@ async def retry(task_id: int, visit: CurrentVisit) -> Response:
 
 @router.post(f"{PAGES.item_path}/{JobAction.EXCUSE}")
 async def excuse(task_id: int, form: SentForm, visit: CurrentVisit) -> Response:
-    """Keep why it is all right that the window failed or was missed."""
+    """Excuse the failed or missed window."""
     try:
         await excuse_task(visit.contract, task_id, form.get("why", ""))
     except ContractError as error:
@@ -147,7 +146,7 @@ async def excuse(task_id: int, form: SentForm, visit: CurrentVisit) -> Response:
 
 
 async def respond_with_task(visit: Visit, task_id: int, refusal: Refusal | None = None) -> Response:
-    """Send the page of a task; with a form that was refused as it was sent, and why."""
+    """Send the page of a task; a refused form is shown as it was sent, with the reason."""
     task: Record = await visit.get(f"/task/{task_id}")
     window = window_of(task, visit)
     return visit.respond(

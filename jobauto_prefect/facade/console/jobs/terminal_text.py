@@ -1,4 +1,4 @@
-"""Lines of a log as a terminal would show them: colours are classes of the stylesheet."""
+"""Log lines as a terminal would show them; colours are classes of the stylesheet."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -8,16 +8,16 @@ from rich.color import Color, ColorSystem
 from rich.style import Style
 
 ESCAPE = "\x1b"
-MAX_LINE = 4000  # characters that a page shows of a line
-MAX_MARKS = 50  # places that are marked in a text
+MAX_LINE = 4000  # characters of a line that a page shows
+MAX_MARKS = 50  # highlighted matches in a text
 _CONTROLS = dict.fromkeys((*range(9), *range(10, 32), 127))  # all but tabs
 
 
 @dataclass(frozen=True, slots=True)
 class TextPart:
-    """Some text of one look; `classes` are those of the stylesheet.
+    """A text in one style; `classes` are those of the stylesheet.
 
-    `is_match`: it is what was looked for.
+    `is_match`: it matches the search.
     """
 
     text: str
@@ -26,13 +26,13 @@ class TextPart:
 
 
 class TerminalText:
-    """Reads the lines of one stream in their order: a colour lasts until another."""
+    """Parses the lines of one stream in order: a colour lasts until the next one."""
 
     def __init__(self) -> None:
         self._decoder = AnsiDecoder()
 
     def parts_of(self, line: str, sought: str = "") -> list[TextPart]:
-        """Return the parts of a line, cut where it is too long; `sought` is marked in them."""
+        """Return the parts of a line, truncated if too long; matches of `sought` are marked."""
         parts = _clip(self._decode(line.rstrip("\r\n")))
         return [split for part in parts for split in _mark(part, sought)]
 
@@ -81,7 +81,7 @@ def _clip(parts: Iterator[TextPart]) -> Iterator[TextPart]:
 
 
 def _mark(part: TextPart, sought: str) -> Iterator[TextPart]:
-    """Split a part where it has the text that was looked for, in any case: its first places."""
+    """Split a part at the first `MAX_MARKS` matches of a text, ignoring case."""
     folded, wanted = part.text.lower(), sought.lower()
     if not wanted or len(folded) != len(part.text):
         yield part

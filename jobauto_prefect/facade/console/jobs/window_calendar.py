@@ -1,4 +1,4 @@
-"""The calendar of windows: a month, and how its days went."""
+"""The calendar of windows: a month, with the results of each day."""
 
 import re
 from collections import Counter
@@ -34,21 +34,21 @@ TONES: Mapping[str, str] = {
     OWED: "live",
     PLANNED: "",
 }
-"""What a day tells of, in this order, and the colour of each."""
+"""The entries of a day, in the order of display, and their colours."""
 DayCounts = Mapping[str, int]
 _MONTH = re.compile(r"(20\d\d)-(0[1-9]|1[0-2])", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
 class Month:
-    """A month where clocks go by a zone."""
+    """A month in a time zone."""
 
     first: date
     zone: ZoneInfo
 
     @classmethod
     def parse(cls, text: str, now: datetime, zone: ZoneInfo) -> "Month":
-        """Return the month of `YYYY-MM`; the present one where the text is none."""
+        """Return the month of `YYYY-MM`; the current one if the text is invalid."""
         match = _MONTH.fullmatch(text)
         today = now.astimezone(zone).date()
         first = date(int(match[1]), int(match[2]), 1) if match else today.replace(day=1)
@@ -61,32 +61,29 @@ class Month:
 
     @property
     def before(self) -> "Month":
-        """The month before."""
         return Month((self.first - timedelta(days=1)).replace(day=1), self.zone)
 
     @property
     def after(self) -> "Month":
-        """The month after."""
         return Month((self.first + timedelta(days=31)).replace(day=1), self.zone)
 
     @property
     def days(self) -> list[date]:
-        """Its days."""
         count = (self.after.first - self.first).days
         return [self.first + timedelta(days=number) for number in range(count)]
 
     @property
     def midnights(self) -> list[datetime]:
-        """When each day begins; the last one is when the month is over."""
+        """The beginning of each day, and the end of the month."""
         return [self.midnight(day) for day in (*self.days, self.after.first)]
 
     def midnight(self, day: date) -> datetime:
-        """When a day begins."""
+        """The beginning of a day."""
         return datetime.combine(day, time(), self.zone)
 
     @property
     def weeks(self) -> list[list[date | None]]:
-        """Its days by weeks, which begin with Monday; None: a day of another month."""
+        """Its days by week, from Monday; None stands for a day of another month."""
         days: list[date | None] = [None] * self.first.weekday()
         days += self.days
         days += [None] * (-len(days) % 7)
@@ -100,8 +97,8 @@ def count_days(
 ) -> Sequence[DayCounts]:
     """Return for each day of a month how many windows of each kind begin on it.
 
-    `counts` are those of tasks by day, state and whether they are excused; `planned` those of the
-    windows that are ahead, by day.
+    `counts` are numbers of tasks by day, state and whether they are excused; `planned` are numbers
+    of future windows by day.
     """
     days = [Counter[str]() for _ in month.days]
     for (day, state, is_excused), count in counts.items():
@@ -122,7 +119,7 @@ router = late_routes.router(include_in_schema=False)
 
 @dataclass(frozen=True, slots=True)
 class DayEntry:
-    """How many windows of a kind a day has; `href` is "" where there is no list of them."""
+    """How many windows of a kind a day has; `href` is "" if no list shows them."""
 
     text: str
     tone: str
@@ -142,7 +139,6 @@ class DayCell:
 
 @router.get(CALENDAR)
 async def show_calendar(visit: CurrentVisit) -> Response:
-    """Show a month of windows."""
     translate, zone = visit.translate, visit.zone
     month = Month.parse(visit.request.query_params.get("month", ""), visit.now, zone)
     asked = visit.asked("template", "company")
@@ -180,7 +176,7 @@ def _count_tasks(
 
 
 def _count_planned(visit: Visit, month: Month, chosen: Mapping[str, str]) -> list[int]:
-    """Count the windows that are ahead on each day of the month; years ahead nobody looks."""
+    """Count the future windows of each day of the month; none beyond `MAX_AHEAD`."""
     now = visit.now
     if month.midnights[-1] <= now or month.midnights[0] - now > MAX_AHEAD:
         return [0] * len(month.days)

@@ -1,6 +1,6 @@
-"""Workers: which are there, what keeps them from working, what they run, and the one that is lost.
+"""Workers: their states, problems and jobs, and the form that declares one lost.
 
-The contract knows a worker by its name alone, so addresses here have names.
+The contract identifies workers by name, so addresses contain names.
 """
 
 from collections.abc import Mapping, Sequence
@@ -53,7 +53,7 @@ TONES: Mapping[str, str] = {
     "working": "good",
     "lost": "",
 }
-"""By states, in the order in which workers are listed."""
+"""By state, in the order in which workers are listed."""
 
 ORDER = {state: place for place, state in enumerate(TONES)}
 
@@ -63,19 +63,19 @@ def worker_address(name: str) -> str:
     return page_of("worker", quote(name))
 
 
-def most_wanted(workers: Sequence[Record]) -> list[Record]:
-    """Return workers, those that do not work first; those that are lost are the last."""
+def sort_by_state(workers: Sequence[Record]) -> list[Record]:
+    """Return workers sorted by state: those that do not work first, lost ones last."""
     return sorted(workers, key=lambda worker: ORDER[worker["state"]])
 
 
 def count_jobs(worker: Record) -> int:
-    """Return how many jobs a worker has, those included that the visitor may not see."""
+    """Return how many jobs a worker runs, including those the visitor may not see."""
     limit = worker["limit"]
     return len(worker["jobs"]) if limit is None else int(limit - worker["free"])
 
 
 def tell_load(worker: Record, translate: Translator) -> str:
-    """Return how many jobs a worker has, and of how many."""
+    """Format how many jobs a worker runs, with its limit."""
     running = count_jobs(worker)
     if worker["limit"] is None:
         return str(running)
@@ -95,12 +95,12 @@ def _clock(worker: Record, visit: Visit) -> AnyCell:
     ahead = worker["clock_ahead"]
     seconds = f"{abs(ahead):.1f}"
     if ahead < 0:
-        return text_cell(visit.translate("{seconds} s behind the service's", seconds=seconds))
-    return text_cell(visit.translate("{seconds} s ahead of the service's", seconds=seconds))
+        return text_cell(visit.translate("{seconds} s behind the service", seconds=seconds))
+    return text_cell(visit.translate("{seconds} s ahead of the service", seconds=seconds))
 
 
 async def _running_jobs(worker: Record, visit: Visit) -> list[Any]:
-    """Return the jobs it holds, also those that are lost since it is silent."""
+    """Return the worker's jobs, including those that are lost because it is silent."""
     query = {"worker": worker["name"], "state": f"{JobState.RUNNING},{JobState.LOST}"}
     jobs = await visit.get("/jobs", {**query, "limit": 1000})
     return [jobs.get(str(job_id), {"id": job_id}) for job_id in worker["jobs"]]
@@ -112,12 +112,12 @@ async def _pools(visit: Visit) -> Choices:
 
 
 def _of_seen(draw: Draw) -> Draw:
-    """Draw something of a job that the visitor may see; of another there is the number alone."""
+    """Draw a cell of a job that the visitor may see; of others only the id is known."""
     return lambda job, visit: draw(job, visit) if "state" in job else text_cell("")
 
 
 STATE = badge("state", TONES)
-SEEN = Column(Text("Last sign of life"), moment("seen_at"))
+SEEN = Column(Text("Last seen"), moment("seen_at"))
 LOAD = Column(Text("Jobs"), lambda worker, visit: text_cell(tell_load(worker, visit.translate)))
 MACHINE = Column(Text("Machine"), text("host"))
 
@@ -136,7 +136,7 @@ class WorkerPages(RecordPages):
         LOAD,
         MACHINE,
         Column(Text("Instance"), _instance),
-        Column(Text("What keeps it from working"), _hindrances),
+        Column(Text("Problems"), _hindrances),
     )
     filters = (
         Filter("pool", Text("Work pool"), _pools),
@@ -150,22 +150,22 @@ class WorkerPages(RecordPages):
         LOAD,
         MACHINE,
         Column(Text("Instance"), code("instance")),
-        Column(Text("Its clock"), _clock),
+        Column(Text("Clock"), _clock),
     )
     tables = (
         Table(
             "hindrances",
-            Text("What keeps it from working"),
+            Text("Problems"),
             lambda worker, _: worker["hindrances"].items(),
             (
-                Column(Text("What"), lambda pair, _: Cell("code", pair[0])),
+                Column(Text("Problem"), lambda pair, _: Cell("code", pair[0])),
                 Column(Text("Why"), lambda pair, _: text_cell(str(pair[1]))),
             ),
-            Text("Nothing that it knows of."),
+            Text("No known problems."),
         ),
         Table(
             "jobs",
-            Text("Jobs it runs"),
+            Text("Running jobs"),
             _running_jobs,
             (
                 Column(Text("Job"), lambda job, _: link_to("job", job["id"])),
@@ -180,7 +180,7 @@ class WorkerPages(RecordPages):
                 Column(Text("State"), _of_seen(badge_of)),
                 Column(Text("Began"), _of_seen(moment("begin"))),
             ),
-            Text("It runs no job."),
+            Text("No running jobs."),
             lambda worker: f"{list_address('job')}?{urlencode({'worker': worker['name']})}",
         ),
     )
@@ -190,22 +190,22 @@ class WorkerPages(RecordPages):
         self.item_path = f"{self.address}/{{worker:path}}"
 
     def contract_page(self, _key: object) -> str:
-        """Return the address of the contract's list: it has no page of one."""
+        """Return the address of the contract's list: it has no page for one worker."""
         return f"{CONTRACT}/workers.html"
 
     async def read_list(self, visit: Visit) -> tuple[View, Sequence[Any]]:
-        """Read the workers that are asked for, those that do not work first."""
+        """Read the workers that match the filters, those that do not work first."""
         view = await visit.read("/workers")
         asked = visit.asked("pool", "state")
         shown = [
             worker
-            for worker in most_wanted(list(view.data.values()))
+            for worker in sort_by_state(list(view.data.values()))
             if all(worker[name] == value for name, value in asked.items())
         ]
         return replace(view, total=len(shown)), shown
 
     async def read(self, visit: Visit, key: Any) -> Record:
-        """Read a worker, and where Prefect shows its work pool."""
+        """Read a worker, with the address of its work pool in Prefect."""
         workers: Mapping[str, Record] = await visit.get("/workers")
         if key not in workers:
             raise ContractError(404, f"there is no worker {key}")
@@ -215,17 +215,16 @@ class WorkerPages(RecordPages):
         return {**worker, "prefect_url": url}
 
     def title(self, record: Record, _visit: Visit) -> str:
-        """Return the name."""
         return str(record["name"])
 
     def actions(self, visit: Visit, record: Record) -> list[Action]:
-        """Return what is possible: one that gives no sign of life can be declared lost."""
+        """Return the possible actions: a silent worker can be declared lost."""
         if record["state"] != "silent" or not visit.who.rights.may(LOSE, None):
             return []
-        return [Action(Text("Declare it lost…"), f"{worker_address(record['name'])}/lost")]
+        return [Action(Text("Declare lost…"), f"{worker_address(record['name'])}/lost")]
 
     def router(self) -> APIRouter:
-        """Return the routes; a name in an address may have slashes, so it comes last."""
+        """Return the routes; names may contain slashes, so the route that ends with one is last."""
         router = late_routes.router(include_in_schema=False)
         router.get(f"{self.item_path}/lost")(self.show_lost_form)
         router.post(f"{self.item_path}/lost")(self.declare_lost)
@@ -233,12 +232,12 @@ class WorkerPages(RecordPages):
         return router
 
     async def show_lost_form(self, worker: str, visit: CurrentVisit) -> Response:
-        """Ask whether a worker is gone for good, and say what follows."""
+        """Ask for confirmation, and say what follows."""
         visit.require(LOSE, None)
         return respond_with_form(visit, _lost_form(await self.read(visit, worker)))
 
     async def declare_lost(self, worker: str, visit: CurrentVisit) -> Response:
-        """Declare a worker lost with its machine."""
+        """Declare a worker lost."""
         visit.require(LOSE, None)
         try:
             await visit.contract.write("POST", f"/worker/{worker}/lost.json")
@@ -260,15 +259,15 @@ def _lost_form(worker: Record) -> RecordForm:
         groups=[],
         values={},
         back=address,
-        submit=Text("Declare it lost"),
+        submit=Text("Declare lost"),
         is_dangerous=True,
         facts=[
             (Text("Machine"), text_cell(worker["host"])),
-            (Text("Jobs it has"), Cell("number", str(len(worker["jobs"])))),
+            (Text("Jobs"), Cell("number", str(len(worker["jobs"])))),
         ],
         note=Text(
-            "Only where its machine is gone, or its processes are ended for sure: its jobs are "
-            "lost at once and tried again elsewhere, whether they still run there or not."
+            "Do this only if the machine is gone or all its processes have certainly ended: the "
+            "jobs become lost at once and are retried elsewhere, even if they still run there."
         ),
     )
 

@@ -80,7 +80,7 @@ class AuditPages(RecordPages):
         WHEN,
         "actor",
         "door",
-        Column(Text("What"), ACTION),
+        Column(Text("Action"), ACTION),
         Column(Text("Record"), _record),
         Column(Text("Changed fields"), _changed),
         Column(Text("Entry"), lambda entry, _: link_to("auditlog", entry["id"])),
@@ -88,7 +88,7 @@ class AuditPages(RecordPages):
     filters = (
         Filter("entity_type", Text("Kind"), [(kind, _spell(kind)) for kind in ENTITIES]),
         Filter("entity_id", Text("Number of the record")),
-        Filter("action", Text("What"), [(each, Text(each)) for each in get_args(AuditAction)]),
+        Filter("action", Text("Action"), [(each, Text(each)) for each in get_args(AuditAction)]),
         Filter("user_id", Text("User"), _users),
     )
     empty = Text("Nothing has changed yet.")

@@ -82,7 +82,7 @@ def test_an_event_tells_what_it_started_and_is_tried_again(
     answer = post(browser, f"/console/events/{dead_event}/replay")
     assert answer.status_code == 303
     done = browser.get(answer.headers["location"]).text
-    assert "What failed was started again." in done
+    assert "The failed starts were repeated." in done
     assert "Try again what failed" not in done
     with ledger.reading() as session:
         delivery = session.scalars(select(Delivery)).one()

@@ -54,7 +54,7 @@ def test_jobs_are_narrowed_by_what_the_address_says(
     assert _listed(_page(operator, "?runtemplate=STATE")) == [running, lost]
     assert _listed(_page(operator, "?runtemplate=e")) == [running, lost, old, failed]
     assert _listed(_page(operator, "?message=SILENT")) == [lost]
-    assert "No job is like this." in _page(operator, "?message=nothing+of+it")
+    assert "No job matches." in _page(operator, "?message=nothing+of+it")
     page = _page(operator, "?state=failed,lost")
     assert 'value="failed" checked' in page
     assert 'value="running" checked' not in page
@@ -102,7 +102,7 @@ def test_searches_of_ones_own_are_kept_and_forgotten(
     page = operator.get(answer.headers["Location"]).text
     assert "&lt;script&gt;alert" in page
     assert "<script" not in page
-    assert "Keep this search as" not in page
+    assert "Save this search as" not in page
     for number in range(MAX_SEARCHES + 3):
         post(operator, "/console/jobs/searches/add", {"name": f"n{number}", "query": "state=lost"})
     assert _page(operator).count('class="own"') == MAX_SEARCHES

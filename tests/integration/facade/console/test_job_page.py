@@ -46,7 +46,7 @@ def test_it_tells_what_a_job_is_with_names_and_its_state_once(
         "vm1",
         "by hand",
         "somebody, over REST",
-        "Nothing was written.",
+        "No output.",
     ):
         assert text in page, text
     assert re.search(r"\b[12] min ago", page)
@@ -118,7 +118,7 @@ def test_of_a_long_log_the_end_is_shown_and_earlier_lines_are_a_link_away(
     (earlier,) = re.findall(r'href="([^"]+)">Earlier lines', page)
     page = operator.get(html.unescape(earlier)).text
     assert _numbers(page) == list(range(6, PAGE_LINES + 6))
-    assert "To the end" in page
+    assert "Latest lines" in page
     (earlier,) = re.findall(r'href="([^"]+)">Earlier lines', page)
     page = operator.get(html.unescape(earlier)).text
     assert _numbers(page) == [1, 2, 3, 4, 5]
@@ -138,7 +138,7 @@ def test_lines_with_a_text_are_looked_for_in_the_whole_log(
     assert "<mark>Disk FULL</mark>" in page
     (context,) = re.findall(r'class="number" href="([^"]+)"', page)
     assert 7 in _numbers(operator.get(html.unescape(context)).text)
-    assert "No line has this text." in _page(operator, job, find="nothing of it")
+    assert "No line contains this text." in _page(operator, job, find="nothing of it")
 
 
 def test_a_log_shows_hidden_characters_as_codes_and_its_download_keeps_them(
@@ -258,7 +258,7 @@ def test_a_waiting_job_is_cancelled_with_a_reason(
         f"/console/jobs/{job}",
     )
     page = operator.get(answer.headers["Location"]).text
-    assert "The job was asked to end." in page
+    assert "The job was told to stop." in page
     assert "a wrong day" in page
     assert rest.get(f"/job/{job}.json").json()["state"] == "cancelled"
     refused = post(operator, f"/console/jobs/{job}/cancel", {"reason": "again"})
@@ -275,7 +275,7 @@ def test_a_job_is_run_again_once_however_often_the_form_is_sent(
     assert {answer.status_code for answer in sent} == {303}
     assert len({answer.headers["Location"] for answer in sent}) == 1
     assert len(rest.get("/jobs.json", params={"retry_of": job}).json()) == 1
-    assert "This job was created to try again." in operator.get(sent[0].headers["Location"]).text
+    assert "This job was created as a retry." in operator.get(sent[0].headers["Location"]).text
 
 
 def test_the_window_of_a_job_is_retried_and_excused(

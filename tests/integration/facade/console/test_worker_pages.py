@@ -99,7 +99,7 @@ def test_one_that_is_silent_is_declared_lost_after_a_question(
     answer = post(browser, f"{path}/lost")
     assert answer.status_code == 303, answer.text
     page = browser.get(answer.headers["location"]).text
-    assert "The worker was declared lost; its jobs are tried again." in page
+    assert "The worker was declared lost; its jobs will be retried." in page
     assert f"{path}/lost" not in links(page)
     with ledger.reading() as session:
         states = set(session.scalars(select(Job.state).where(Job.worker == "gone")))
