@@ -139,12 +139,12 @@ def test_an_operator_sets_up_a_company_and_mends_a_run_template_in_two_languages
     visitor.unfold("After a success")
     visitor.fill_in("This run template starts", "wayne/None such")
     visitor.unfold("Notifications")
-    visitor.tick("a job has failed, and no attempt follows")
+    visitor.tick("a job failed and will not be retried")
     visitor.fill_in("Mail addresses", "bruce@example.com")
     visitor.unfold("Retention")
-    visitor.fill_in("Ended jobs, days", "90")
+    visitor.fill_in("Ended jobs (days)", "90")
     visitor.press("Save")
-    assert "Nothing was saved. Please correct this:" in visitor.text
+    assert "Nothing was saved. Correct the following:" in visitor.text
     assert "there is no run template 'wayne/None such'" in visitor.text  # its part is unfolded
     visitor.fill_in("This run template starts", "acme/Probe")
     visitor.press("Save")

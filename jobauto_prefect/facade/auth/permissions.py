@@ -80,11 +80,11 @@ ROLE_IDS: Mapping[Role, int] = {role: number for number, role in enumerate(Role,
 """Ids that are keys in lists of roles."""
 
 ROLE_DESCRIPTIONS: Mapping[Role, str] = {
-    Role.SUPER_ADMIN: "May everything",
-    Role.ADMIN: "Manages users, companies, applications and jobs everywhere",
-    Role.EDITOR: "Changes and runs what there is, in their companies",
-    Role.USER: "Creates jobs, in their companies",
-    Role.VIEWER: "Reads, in their companies",
+    Role.SUPER_ADMIN: "Can do everything",
+    Role.ADMIN: "Manages users, companies, applications and jobs in all companies",
+    Role.EDITOR: "Changes and runs existing records in the user's companies",
+    Role.USER: "Creates jobs in the user's companies",
+    Role.VIEWER: "Reads in the user's companies",
 }
 
 PERSONAL = frozenset({"profile.read", "profile.update"})

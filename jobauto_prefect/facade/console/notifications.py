@@ -22,12 +22,12 @@ MOST_WARNED = 3000  # characters; browsers guarantee room for cookies of 4 KB on
 
 NOTIFICATIONS: Mapping[str, str] = {
     "lost": "The worker was declared lost; its jobs will be retried.",
-    "member_removed": "The membership was ended.",
+    "member_removed": "The membership was removed.",
     "member_saved": "The membership was saved.",
     "paused": "The run template was paused: nothing starts until it is resumed.",
     "reachable": "The connection works.",
     "unreachable": "The connection does not work.",
-    "replayed": "The failed starts were repeated.",
+    "replayed": "The starts were repeated.",
     "resumed": "The run template was resumed.",
     "revoked": "The token was revoked.",
     "saved": "Saved.",

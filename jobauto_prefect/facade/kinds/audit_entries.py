@@ -36,7 +36,7 @@ class AuditEntry(Record):
         description="The login of the user, or the name of the service or program, that did it."
     )
     user_id: int | None = Field(description="The user.")
-    door: Annotated[str, Shown("By way of")] = Field(
+    door: Annotated[str, Shown("Interface")] = Field(
         description="Where the change came in: rest, console, cli, ui, prefect-api, worker or "
         "service."
     )

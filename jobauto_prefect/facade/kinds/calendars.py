@@ -144,18 +144,22 @@ class CalendarBody(LabelledBody):
 
     name: Annotated[RecordName | None, Shown("Name")] = None
     timezone: Annotated[
-        ShortText | None, Shown("Time zone", "Empty means that of each run template.")
+        ShortText | None,
+        Shown("Time zone", "Leave empty to use the time zone of each run template."),
     ] = None
     country: Annotated[
         Annotated[str, StringConstraints(pattern=r"^[A-Z]{2}$")] | None,
-        Shown("Country", "Whose public holidays are closed, such as CZ; empty: none."),
+        Shown(
+            "Country",
+            "Country whose public holidays are closed, for example CZ. Leave empty for none.",
+        ),
     ] = None
-    subdivision: Annotated[ShortText | None, Shown("Part of the country")] = None
+    subdivision: Annotated[ShortText | None, Shown("Region")] = None
     days: Annotated[
         list[DaysBody],
         Shown(
             "Closed days",
-            "Each on its line, such as: {example}",
+            "One per line, for example {example}",
             example="2026-12-24/2026-12-26 yearly Christmas",
         ),
     ] = Field(
@@ -167,7 +171,7 @@ class CalendarBody(LabelledBody):
         list[TimesBody],
         Shown(
             "Closed times",
-            "Each on its line, such as: {example}",
+            "One per line, for example {example}",
             example="22:00-06:00 sat,sun night",
         ),
     ] = Field(
@@ -179,7 +183,7 @@ class CalendarBody(LabelledBody):
         list[PeriodBody],
         Shown(
             "Closed periods",
-            "Each on its line, such as: {example}",
+            "One per line, for example {example}",
             example="2026-08-01T18:00/2026-08-03T06:00 move",
         ),
     ] = Field(

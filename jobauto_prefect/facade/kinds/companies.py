@@ -127,7 +127,7 @@ class CompanyBody(LabelledBody):
         Slug | None,
         Shown(
             "Short name",
-            "Letters, digits, _ and -; it is part of names in Prefect. Empty for one made of the "
+            "Letters, digits, _ and -. Part of names in Prefect. Leave empty to derive it from the "
             "name.",
         ),
     ] = None
@@ -137,21 +137,19 @@ class CompanyBody(LabelledBody):
     email: Annotated[ShortText | None, Shown("Mail")] = None
     logo: Annotated[
         LongText | None,
-        Shown(
-            "Logo", "An address, or a file: PNG, JPEG, GIF or WebP up to 700 KB.", control="picture"
-        ),
+        Shown("Logo", "A URL or a file (PNG, JPEG, GIF or WebP, up to 700 KB).", control="picture"),
     ] = None
     settings: Annotated[
         LongText | None,
-        Shown("Settings", "Free text that clients keep here; the service does not read it."),
+        Shown("Settings", "Free text for clients; the service does not use it."),
     ] = None
     customer: Annotated[
         Annotated[int, Field(ge=-(2**31), le=2**31 - 1), READ_INTEGER, OrText(SIGNED)] | None,
-        Shown("Customer number", "What another system knows the company by."),
+        Shown("Customer number", "Identifies the company in another system."),
     ] = None
     timezone: Annotated[
         ShortText | None,
-        Shown("Time zone", "Such as Europe/Prague; empty means that of the service."),
+        Shown("Time zone", "For example Europe/Prague. Leave empty to use the service's."),
     ] = None
     topics: Annotated[TopicRefs, Shown("Topics")] = Field(default_factory=list)
     calendars: Annotated[CalendarRefs, Shown("Calendars")] = Field(default_factory=list)

@@ -194,41 +194,39 @@ class CredentialTypeBody(OwnedBody):
     code: Annotated[Annotated[Slug, StringConstraints(min_length=2)] | None, Shown("Code")] = None
     name: Annotated[
         LocalizedName | None,
-        Shown(
-            "Name", "In several languages: each on its line, such as en: Bank", control="localized"
-        ),
+        Shown("Name", "Several languages: one per line, for example en: Bank", control="localized"),
     ] = Field(default=None, description="The name for people: a text, or texts by language.")
     description: Annotated[
         LocalizedText | None,
         Shown(
             "Description",
-            "In several languages: each on its line, such as en: Bank",
+            "Several languages: one per line, for example en: Bank",
             control="localized",
         ),
     ] = Field(default=None, description="What it is for: a text, or texts by language.")
     version: Annotated[ShortText | None, Shown("Version")] = None
-    url: Annotated[ShortText | None, Shown("What it signs in to")] = None
-    homepage: Annotated[ShortText | None, Shown("Where it is at home")] = None
+    url: Annotated[ShortText | None, Shown("Address")] = None
+    homepage: Annotated[ShortText | None, Shown("Home page")] = None
     logo: LongText | None = None
-    tags: Annotated[list[ShortText], Shown("Keywords", "Commas between them.", control="words")] = (
-        Field(default_factory=list, max_length=50)
-    )
+    tags: Annotated[
+        list[ShortText], Shown("Keywords", "Separate them with commas.", control="words")
+    ] = Field(default_factory=list, max_length=50)
     fields: Annotated[
         list[CredentialField],
-        Shown("Fields", "JSON, such as: {example}", control="json", example=FIELDS_EXAMPLE),
+        Shown("Fields", "JSON, for example {example}", control="json", example=FIELDS_EXAMPLE),
     ] = Field(default_factory=list, max_length=200)
     availability: Annotated[
         AvailabilityBody | None,
         Shown(
-            "Whether it is there",
-            "JSON, such as: {example}",
+            "Availability check",
+            "JSON, for example {example}",
             control="json",
             example=AVAILABILITY_EXAMPLE,
         ),
     ] = None
     source: Annotated[
         Literal["env_file", "vault"] | None,
-        Shown("Further values come from", choices={"": Text("nowhere")}),
+        Shown("Source of further values", choices={"": Text("none")}),
     ] = None
 
 

@@ -104,7 +104,7 @@ class CredentialBody(LabelledBody):
     )
     max_jobs: Annotated[
         Annotated[int, Field(ge=1, le=10_000), READ_NUMBER] | None,
-        Shown("Jobs that may use it at a time", "Empty means as many as like."),
+        Shown("Concurrent jobs", "Leave empty for no limit."),
     ] = None
 
 

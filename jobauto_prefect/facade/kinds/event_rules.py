@@ -75,26 +75,26 @@ class RuleBody(LabelledBody):
     event_source_id: Annotated[Ref | None, Shown("Event source")] = None
     runtemplate_source_id: Annotated[Ref | None, Shown("Run template")] = None
     runtemplate_id: Annotated[Ref | None, Shown("Run template")] = None
-    evidence: Annotated[ShortText | None, Shown("Kind of record", "Empty means: any record.")] = (
+    evidence: Annotated[ShortText | None, Shown("Kind of record", "Leave empty for any kind.")] = (
         None
     )
     operation: Annotated[
         Operation,
-        Shown("Which changes", choices={each: Text(each) for each in get_args(Operation)}),
+        Shown("Changes", choices={each: Text(each) for each in get_args(Operation)}),
     ] = "any"
-    on: Annotated[
-        End, Shown("Which ends", choices={each: Text(each) for each in get_args(End)})
-    ] = "success"
+    on: Annotated[End, Shown("Results", choices={each: Text(each) for each in get_args(End)})] = (
+        "success"
+    )
     env_mapping: Annotated[
         dict[str, Any],
         WithJsonSchema(MAPPING),
         Shown(
             "Values from the event",
-            "JSON: the key of a value, and where it stands in the event.",
+            "JSON: the key of each value and its path in the event.",
             control="json",
         ),
     ] = Field(default_factory=dict)
-    fan_out: Annotated[Boolean, Shown("a job for each element of a list")] = False
+    fan_out: Annotated[Boolean, Shown("one job per list element")] = False
     enabled: Annotated[Boolean, Shown("enabled")] = True
     priority: Annotated[
         int, Field(ge=-(2**31), le=2**31 - 1), READ_INTEGER, OrText(SIGNED), Shown("Priority")

@@ -106,14 +106,14 @@ class SourceBody(LabelledBody):
         default=None,
         description="Slug of the company, instead of `company_id`; without both, of no one.",
     )
-    adapter_type: Annotated[Name, Shown("Writes the changes")] = "abraflexi-webhook"
+    adapter_type: Annotated[Name, Shown("Adapter")] = "abraflexi-webhook"
     db_connection: Annotated[Literal["mysql", "pgsql", "sqlite"], Shown("Kind")] = "mysql"
     db_host: Annotated[ShortText, Shown("Host")] = "localhost"
     db_port: Annotated[
         Annotated[str, Field(pattern=PORT), WithJsonSchema(PORTS)],
-        Shown("Port", "Empty means the usual one: 3306 for mysql, 5432 for pgsql."),
+        Shown("Port", "Leave empty for the default: 3306 for mysql, 5432 for pgsql."),
     ] = ""
-    db_database: Annotated[Name | None, Shown("Name of the database, or path of its file")] = None
+    db_database: Annotated[Name | None, Shown("Database name or file path")] = None
     db_username: Annotated[ShortText | None, Shown("Database user")] = None
     db_password: Annotated[ShortText | None, Shown("Password", control="secret")] = None
     enabled: Annotated[Boolean, Shown("Enabled")] = True

@@ -129,14 +129,14 @@ class TopicBody(OwnedBody):
     record: ClassVar = Topic
 
     name: Annotated[RecordName | None, Shown("Name")] = None
-    description: Annotated[Note | None, Shown("What it is for")] = None
+    description: Annotated[Note | None, Shown("Purpose")] = None
     color: Annotated[
         Annotated[
             str,
             StringConstraints(pattern=r"^[0-9A-Fa-f]{6}$"),
             WithJsonSchema({"type": "string", "pattern": "^#?[0-9A-Fa-f]{6}$"}),
         ],
-        Shown("Colour", "Six hexadecimal digits, such as {example}.", example="C0C0C0"),
+        Shown("Colour", "Six hexadecimal digits, for example {example}.", example="C0C0C0"),
     ] = "C0C0C0"
 
     @field_validator("color", mode="before")

@@ -111,8 +111,8 @@ class LabelledBody(Body):
     labels: Annotated[
         Labels,
         Shown(
-            "Sets of files that own it",
-            "One a line. jobauto apply writes it again as they say.",
+            "Owning file sets",
+            "One per line. jobauto apply overwrites the record from their files.",
             control="lines",
         ),
     ] = Field(default_factory=list)

@@ -1,1 +1,1 @@
-"""Pages of what people define: lists, records and forms of one make for all kinds."""
+"""Pages of records: lists, details and forms, alike for all kinds."""

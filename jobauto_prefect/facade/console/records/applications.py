@@ -1,4 +1,4 @@
-"""Applications: a list, and a page of what the definition says and of who runs it."""
+"""Applications: the list, and the page of one with its definition and its run templates."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -37,7 +37,7 @@ from jobauto_prefect.kinds import KINDS
 
 
 def _said(label: Text, field: str) -> Column:
-    """Return the fact that a field of the definition says, where it says something."""
+    """Return the fact of a field of the definition, shown only if the field has a value."""
 
     def read(app: Record) -> Any:
         return getattr(app["definition"], field)
@@ -68,7 +68,7 @@ def _severity(declared: tuple[int, ExitCode], visit: Visit) -> AnyCell:
 
 
 class ApplicationPages(RecordPages):
-    """The pages of applications, which are imported and not written in a form."""
+    """The pages of applications; these are imported, so there is no form."""
 
     kind = KINDS["app"]
     columns = (
@@ -81,7 +81,7 @@ class ApplicationPages(RecordPages):
         ENABLED,
     )
     filters = (BY_NAME, BY_STATE)
-    empty = Text("There is no application yet. Import one: jobauto app import FILE")
+    empty = Text("There are no applications yet. Import one: jobauto app import FILE")
     about = (
         lambda app, visit: Cell("text", pick_text(app["definition"].description, *visit.languages)),
     )
@@ -96,11 +96,11 @@ class ApplicationPages(RecordPages):
     )
     tables = (
         related_templates(
-            lambda app: {"app_id": app["id"]}, (COMPANY,), Text("Nobody runs it yet.")
+            lambda app: {"app_id": app["id"]}, (COMPANY,), Text("No run template uses it yet.")
         ),
         Table(
             "fields",
-            Text("Values it takes"),
+            Text("Values"),
             lambda app, _: app["definition"].environment.values(),
             (
                 Column(Text("Name"), _name),
@@ -121,13 +121,13 @@ class ApplicationPages(RecordPages):
                     lambda code, visit: text_cell(pick_text(code[1].description, *visit.languages)),
                 ),
                 Column(Text("State"), _severity),
-                Column(Text("Tried again"), lambda code, visit: yes_or_no(code[1].retry, visit)),
+                Column(Text("Retried"), lambda code, visit: yes_or_no(code[1].retry, visit)),
             ),
-            Text("It declares none: 0 is a success, all others are failures."),
+            Text("None are declared: 0 means success, any other code means failure."),
         ),
         Table(
             "versions",
-            Text("Former versions"),
+            Text("Earlier versions"),
             lambda app, _: app["versions"],
             (
                 Column(
@@ -137,20 +137,20 @@ class ApplicationPages(RecordPages):
                 Column(Text("Replaced"), moment("replaced_at")),
                 Column(Text("By"), lambda former, _: text_cell(str(former["replaced_by"]))),
             ),
-            Text("Its definition has not changed yet."),
+            Text("The definition has not changed yet."),
             lambda app: f"{CONTRACT}/app/{app['id']}/versions.html",
         ),
     )
 
     async def read(self, visit: Visit, key: Any) -> Record:
-        """Read an application with what its definition means, and the former ones."""
+        """Read an application with its parsed definition and its earlier versions."""
         app = await super().read(visit, key)
         versions = await visit.get(f"/app/{key}/versions")
         former = list(versions.values()) if isinstance(versions, Mapping) else list(versions)
         return {**app, "definition": parse(app), "versions": former}
 
     def actions(self, visit: Visit, record: Record) -> list[Action]:
-        """Return what the visitor may do with an application: make a run template."""
+        """Return the link to a new run template of the application."""
         if not visit.who.rights.anywhere("companies.update"):
             return []
         href = f"{list_address('runtemplate')}/new?app_id={record['id']}"

@@ -36,7 +36,7 @@ async def _users(visit: Visit) -> Choices:
 
 
 def _record(entry: Record, _visit: Visit) -> AnyCell:
-    """Draw what an entry is about, as a link where there is a page of it."""
+    """Draw the record of an entry, as a link if it has a page."""
     entity, number = entry["entity_type"], entry["entity_id"]
     if number is None:
         return text_cell(_spell(entity))
@@ -45,7 +45,7 @@ def _record(entry: Record, _visit: Visit) -> AnyCell:
 
 
 def _spell(kind: str) -> str:
-    """Return what people call a kind of records: `RunTemplate` is a run template."""
+    """Return the name of a kind for people: `RunTemplate` becomes `Run template`."""
     return re.sub(r"(?<=[a-z])[A-Z]", lambda begun: f" {begun[0].lower()}", kind)
 
 
@@ -87,11 +87,11 @@ class AuditPages(RecordPages):
     )
     filters = (
         Filter("entity_type", Text("Kind"), [(kind, _spell(kind)) for kind in ENTITIES]),
-        Filter("entity_id", Text("Number of the record")),
+        Filter("entity_id", Text("Record id")),
         Filter("action", Text("Action"), [(each, Text(each)) for each in get_args(AuditAction)]),
         Filter("user_id", Text("User"), _users),
     )
-    empty = Text("Nothing has changed yet.")
+    empty = Text("There are no entries yet.")
     about = (_record,)
     badges = (ACTION,)
     facts = (WHEN, "actor", "door", "address", "user_agent", "request_id")
@@ -110,7 +110,6 @@ class AuditPages(RecordPages):
     )
 
     def title(self, record: Record, visit: Visit) -> str:
-        """Return the number of an entry."""
         return visit.translate("Entry {number}", number=record["id"])
 
 

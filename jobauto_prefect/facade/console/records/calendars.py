@@ -1,4 +1,4 @@
-"""Calendars: when the jobs of windows do not start. A list, a page, and a form."""
+"""Calendars, which define when jobs of windows do not start: list, page and form."""
 
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -64,7 +64,9 @@ def _write_days(closed: Closed) -> str:
 def _read_days(line: str) -> dict[str, Any]:
     match = _DAYS.fullmatch(line)
     if match is None or not all(_is_day(day) for day in match.group(1, 2) if day):
-        raise ValueError(f"{line!r} says no day; write such as 2026-12-24/2026-12-26 Christmas")
+        raise ValueError(
+            f"{line!r} is not a date; write, for example, 2026-12-24/2026-12-26 Christmas"
+        )
     first, until, often, why = match.groups()
     return _said(date=first, until=until, yearly=often == YEARLY, title=why)
 
@@ -79,7 +81,7 @@ def _write_times(closed: Closed) -> str:
 def _read_times(line: str) -> dict[str, Any]:
     match = _TIMES.fullmatch(line)
     if match is None:
-        raise ValueError(f"{line!r} says no time; write such as 22:00-06:00 sat,sun night")
+        raise ValueError(f"{line!r} is not a time; write, for example, 22:00-06:00 sat,sun night")
     begin, end, days, why = match.groups()
     weekdays = [] if days in (None, DAILY) else days.split(",")
     return _said(**{"from": begin.zfill(5), "to": end.zfill(5)}, weekdays=weekdays, title=why)
@@ -93,7 +95,7 @@ def _read_period(line: str) -> dict[str, Any]:
     match = _PERIOD.fullmatch(line)
     if match is None:
         raise ValueError(
-            f"{line!r} says no period; write such as 2026-08-01T18:00/2026-08-03T06:00 move"
+            f"{line!r} is not a period; write, for example, 2026-08-01T18:00/2026-08-03T06:00 move"
         )
     start, end, why = match.groups()
     return _said(start=_moment(start), end=_moment(end), title=why)
@@ -108,7 +110,7 @@ def _joined(*parts: str) -> str:
 
 
 def _said(**members: Any) -> dict[str, Any]:
-    """Return the members that say something."""
+    """Return the members that are set."""
     return {name: value for name, value in members.items() if value}
 
 
@@ -125,7 +127,7 @@ def _is_day(text: str) -> bool:
 
 
 def _by_lines(write: Callable[[Closed], str], read: Callable[[str], dict[str, Any]]) -> TextForm:
-    """Return the form of a list whose elements are written on a line each."""
+    """Return the text form of a list with one element per line."""
 
     def write_all(closed: Sequence[Closed]) -> str:
         return "\n".join(map(write, closed))
@@ -137,15 +139,15 @@ def _by_lines(write: Callable[[Closed], str], read: Callable[[str], dict[str, An
 
 
 DAYS = _by_lines(_write_days, _read_days)
-"""`2026-12-24/2026-12-26 yearly Christmas`: until when, `yearly` and why may be left out."""
+"""`2026-12-24/2026-12-26 yearly Christmas`: the last day, `yearly` and the title are optional."""
 
 
 TIMES = _by_lines(_write_times, _read_times)
-"""`22:00-06:00 sat,sun night`: on which days it begins, and why, may be left out."""
+"""`22:00-06:00 sat,sun night`: the days on which it begins and the title are optional."""
 
 
 PERIODS = _by_lines(_write_period, _read_period)
-"""`2026-08-01T18:00/2026-08-03T06:00 move`: why may be left out."""
+"""`2026-08-01T18:00/2026-08-03T06:00 move`: the title is optional."""
 
 
 LISTS: Mapping[str, TextForm] = {"days": DAYS, "times": TIMES, "periods": PERIODS}
@@ -153,7 +155,7 @@ WHY = Column(Text("Why"), text("title"))
 
 
 def holidays(calendar: Record, _visit: Visit) -> AnyCell:
-    """Draw whose public holidays are closed."""
+    """Draw the country, and its part, whose public holidays are closed."""
     named = (calendar["country"], calendar["subdivision"])
     return text_cell(" ".join(part for part in named if part))
 
@@ -170,8 +172,8 @@ def _weekdays(closed: Record, visit: Visit) -> AnyCell:
 
 
 def _closed(field: str, *columns: Column) -> Table:
-    """Return the table of one kind of closed time."""
-    title, empty = shown_fields("calendar")[field].label, Text("It has none.")
+    """Return the table of a kind of closed time."""
+    title, empty = shown_fields("calendar")[field].label, Text("None.")
     return Table(field, title, lambda calendar, _: calendar[field], (*columns, WHY), empty)
 
 
@@ -186,13 +188,15 @@ class CalendarPages(RecordPages):
         "timezone",
     )
     filters = (Filter("country", Text("Country")),)
-    empty = Text("There is no calendar yet. One says when the jobs of windows do not start.")
+    empty = Text(
+        "There are no calendars yet. A calendar defines when jobs of windows do not start."
+    )
     about = (holidays,)
     facts = (
         Column(
             Text("Time zone"),
             lambda calendar, visit: text_cell(
-                calendar["timezone"] or visit.translate("that of each run template")
+                calendar["timezone"] or visit.translate("time zone of each run template")
             ),
         ),
         Column(Text("Public holidays"), holidays, when=has("country")),
@@ -207,27 +211,27 @@ class CalendarPages(RecordPages):
         _closed(
             "times",
             Column(Text("Begins"), text("from")),
-            Column(Text("Is over"), text("to")),
-            Column(Text("On"), _weekdays),
+            Column(Text("Ends"), text("to")),
+            Column(Text("Days"), _weekdays),
         ),
         _closed(
             "periods",
             Column(Text("Begins"), text("start")),
-            Column(Text("Is over"), text("end")),
+            Column(Text("Ends"), text("end")),
         ),
     )
     form = (
         FieldGroup(Text("Calendar"), ("name", "timezone", "country", "subdivision")),
-        FieldGroup(Text("Closed, besides"), tuple(LISTS)),
+        FieldGroup(Text("Other closed times"), tuple(LISTS)),
     )
 
     def control(self, field: str) -> FormField:
-        """Return the control of a field; closed time is written in lines."""
+        """Return the control of a field; closed time is entered line by line."""
         control = super().control(field)
         return replace(control, kind="long", form=LISTS[field]) if field in LISTS else control
 
     async def edit_form(self, visit: Visit) -> RecordForm:
-        """Return the form of a calendar; who may change none is not told which there are."""
+        """Return the form; the permission comes first, so that nothing tells which ids exist."""
         self.require(visit, "update", {})
         return await super().edit_form(visit)
 

@@ -1,4 +1,4 @@
-"""What pages of records show: cells, and columns that draw them."""
+"""Cells on pages of records, and the columns that draw them."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ NOTHING = Cell("none", "\N{EN DASH}")
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """One of a strip; `note` is what it tells."""
+    """A mark of a strip; `note` is its description."""
 
     href: str
     tone: str
@@ -36,7 +36,7 @@ class Strip:
 
 AnyCell = Cell | Strip
 Draw = Callable[[Any, Visit], AnyCell]
-"""Draws a part of a record, or of whatever else a row shows."""
+"""Draws a cell for a record, or for any other content of a row."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,28 +49,28 @@ class Column:
 
 
 def name_of(record: Record, languages: Sequence[str]) -> str:
-    """Return what a record is called, in the first language its name has."""
+    """Return a record's name, in the first of the languages that has one."""
     translated = (record.get("translations") or {}).get("name")
     return pick_text(translated or record["name"], *languages)
 
 
 def link(text: str, href: str) -> Cell:
-    """Return a link with the name of a record."""
+    """Return a link with a clipped text."""
     return Cell("link", clip(text), href=href, title=text if clip(text) != text else "")
 
 
 def link_to(item: str, record_id: object, text: str = "") -> Cell:
-    """Return a link to a record of a kind, with its number if there is no text."""
+    """Return a link to a record of a kind; without a text it shows the id."""
     return link(text or f"#{record_id}", page_of(item, record_id))
 
 
 def text_cell(text: str) -> Cell:
-    """Return a text, or the dash if it is empty."""
+    """Return a text, or a dash if it is empty."""
     return Cell("text", text) if text else NOTHING
 
 
 def moment_cell(moment: datetime | str | None, visit: Visit) -> Cell:
-    """Return a time relative to now, with the exact one as its title, or the dash for None."""
+    """Return a time relative to now, with the exact one as its title, or a dash for None."""
     text = moment.isoformat() if isinstance(moment, datetime) else moment
     shown = visit.tell(text)
     return Cell("time", shown.text, title=shown.at.isoformat()) if shown else NOTHING
@@ -82,7 +82,7 @@ def yes_or_no(value: object, visit: Visit) -> Cell:
 
 
 def badge(state: str, tones: Mapping[str, str]) -> Draw:
-    """Draw the state in a field, in its colour."""
+    """Draw a field that holds a state, in the state's colour."""
     return lambda record, visit: Cell(
         "badge", visit.translate(record[state]), tone=tones.get(record[state], "")
     )
@@ -129,10 +129,10 @@ def colour(record: Record, _: Visit) -> Cell:
 
 
 def enabled(record: Record, visit: Visit) -> Cell:
-    """Draw whether a record may be used."""
+    """Draw whether a record is enabled."""
     if record["enabled"]:
         return Cell("badge", visit.translate("enabled"), tone="good")
-    return Cell("badge", visit.translate("switched off"), tone="warn")
+    return Cell("badge", visit.translate("disabled"), tone="warn")
 
 
 def active(template: Record, visit: Visit) -> Cell:
@@ -148,14 +148,14 @@ def company(record: Record, visit: Visit) -> Cell:
 
 
 def owner(record: Record, visit: Visit) -> Cell:
-    """Draw whose a definition is."""
+    """Draw the owner of a record."""
     if record["company_id"] is None:
-        return Cell("text", visit.translate("shared by all"))
+        return Cell("text", visit.translate("shared"))
     return link_to("company", record["company_id"], visit.named(record, "company_id"))
 
 
 def referred(field: str) -> Draw:
-    """Draw a link to the record that a field refers to; the dash where there is none."""
+    """Draw a link to the record that a field refers to, or a dash if there is none."""
 
     def draw(record: Record, visit: Visit) -> AnyCell:
         kind = find_referenced_kind(field)
@@ -171,11 +171,11 @@ COMPANY = Column(Text("Company"), company)
 ENABLED = Column(Text("State"), enabled)
 ACTIVE = Column(Text("State"), active)
 DRAWN: Mapping[str, Draw] = {"color": colour, "enabled": enabled, "active": active}
-"""How fields are drawn that are alike in all kinds."""
+"""How fields with the same meaning in all kinds are drawn."""
 
 
 def drawn(field: str) -> Draw:
-    """Return how a field is drawn, by its name."""
+    """Return how to draw a field, decided by its name."""
     if field in DRAWN:
         return DRAWN[field]
     if field.endswith("_at"):
@@ -184,10 +184,10 @@ def drawn(field: str) -> Draw:
 
 
 def record_link(item: str) -> Draw:
-    """Draw the name of a record of a kind, which leads to its page."""
+    """Draw the name of a record as a link to its page."""
     return lambda record, visit: link_to(item, record["id"], name_of(record, visit.languages))
 
 
 def name(item: str) -> Column:
-    """Return the column of the names of a kind's records."""
+    """Return the column with the names of a kind's records."""
     return Column(Text("Name"), record_link(item))

@@ -1,4 +1,4 @@
-"""Companies: a list, a page, and a form for those there are and for new ones."""
+"""Companies: the list, the page of one, and its form."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -40,7 +40,7 @@ from jobauto_prefect.facade.formats.html.page_language import Text
 from jobauto_prefect.kinds import KINDS
 
 NEW_VALUES = 3
-"""Values with new names that a form takes at a time."""
+"""Rows for values with new names in a form."""
 
 
 def _of_company(company: Record) -> dict[str, int]:
@@ -53,7 +53,7 @@ class CompanyPages(RecordPages):
     kind, new = KINDS["company"], Text("New company")
     columns = (name("company"), "slug", "email", ENABLED)
     filters = (BY_NAME, BY_STATE)
-    empty = Text("There is no company yet. Run templates and credentials belong to one.")
+    empty = Text("There are no companies yet. Run templates and credentials belong to companies.")
     about = (code("slug"),)
     badges = (enabled,)
     facts = (
@@ -65,14 +65,14 @@ class CompanyPages(RecordPages):
         *("email", "ic", "customer", "timezone", "topics", "calendars"),
     )
     tables = (
-        related_templates(_of_company, (), Text("It has none.")),
+        related_templates(_of_company, (), Text("None.")),
         related(
             "credentials",
             Text("Credentials"),
             "credential",
             _of_company,
             (name("credential"),),
-            Text("It has none."),
+            Text("None."),
         ),
         Table(
             "values",
@@ -82,7 +82,7 @@ class CompanyPages(RecordPages):
                 Column(Text("Name"), lambda pair, _: Cell("code", pair[0])),
                 Column(Text("Value"), lambda pair, _: text_cell(pair[1])),
             ),
-            Text("The company has no values of its own. All its run templates get them."),
+            Text("No values. A company's values are passed to all its run templates."),
         ),
     )
     form = (
@@ -98,11 +98,11 @@ class CompanyPages(RecordPages):
     )
 
     def company_of(self, record: Record | None) -> int | None:
-        """Return the company itself."""
+        """Return the company's own id."""
         return record["id"] if record else None
 
     def actions(self, visit: Visit, record: Record) -> list[Action]:
-        """Return what the visitor may do to a company, and make in it."""
+        """Return the actions of a company, and links to new records in it."""
         may, query = visit.who.rights.may, f"company_id={record['id']}"
         new = [
             ("companies.create", Text("New credential"), "credential"),
@@ -119,11 +119,11 @@ class CompanyPages(RecordPages):
         ]
 
     def tables_of(self, visit: Visit, record: Record) -> Sequence[Table]:
-        """Return the tables of a company's page, with its members."""
+        """Return the tables, with the company's members."""
         return [*self.tables, members_table(visit, record["id"])]
 
     async def groups(self, visit: Visit, record: Record | None) -> Sequence[FieldGroup]:
-        """Return the fields of a company's form, with those of its values."""
+        """Return the fields of a company's form, including its values."""
         company, *others = self.form
         values = [
             FormField(child("/env", name), name, "secret" if text == MASK else "text")
@@ -133,16 +133,16 @@ class CompanyPages(RecordPages):
                for number in range(NEW_VALUES)]  # fmt: skip
         return [
             replace(company, fields=[*company.fields, *await choice_fields(visit)]),
-            FieldGroup(Text("Values for all its run templates"), [*values, *new]),
+            FieldGroup(Text("Values for all run templates"), [*values, *new]),
             *others,
         ]
 
     def values(self, record: Record) -> Record:
-        """Return a company with its notices and bounds as controls show them."""
+        """Return a company with its notices and retention as controls show them."""
         return shown_with(record, self.wholes(record)) or {}
 
     def wholes(self, record: Record | None) -> Sequence[WholeValue]:
-        """Return the fields that are written as a whole."""
+        """Return notices and retention, which are sent as a whole."""
         return [whole_notices(record), whole_retention(record)]
 
 

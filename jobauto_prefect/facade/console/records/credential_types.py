@@ -1,4 +1,4 @@
-"""Credential types: a list, a page with the fields of one, and a form."""
+"""Credential types: the list, the page of one with its fields, and its form."""
 
 from collections.abc import Iterable
 
@@ -42,7 +42,7 @@ def _described(kind: Record, visit: Visit) -> str:
 
 
 def _fact(field: str) -> Column:
-    """Return the fact that a field says, as a link where it is a web address."""
+    """Return the fact of a field, as a link if it is a web address."""
 
     def draw(kind: Record, _visit: Visit) -> AnyCell:
         address = parse_web_address(kind[field])
@@ -54,13 +54,13 @@ def _fact(field: str) -> Column:
 
 
 def _check(kind: Record, _visit: Visit) -> AnyCell:
-    """Draw what is asked whether it is there."""
+    """Draw the address or command that checks availability."""
     check = kind["availability"]
     return Cell("code", check.get("url") or " ".join(check.get("command") or ()))
 
 
 def _fields(kind: Record, visit: Visit) -> Iterable[tuple[Record, FormField]]:
-    """Return the fields that credentials of the type have, with their controls."""
+    """Return the fields of the type's credentials, with their controls."""
     controls = credential_fields(kind["fields"], visit.languages, visit.translate)
     return zip(kind["fields"], controls, strict=True)
 
@@ -88,12 +88,15 @@ class CredentialTypePages(RecordPages):
         Column(Text("Description"), lambda kind, visit: text_cell(clip(_described(kind, visit)))),
         OWNER,
     )
-    empty = Text("There is no credential type yet. One says which values sign in somewhere.")
+    empty = Text(
+        "There are no credential types yet. A type defines the values needed to sign "
+        "in to a system."
+    )
     about = (code("code"), lambda kind, visit: text_cell(_described(kind, visit)))
     facts = (
         OWNER,
         *map(_fact, ("version", "url", "homepage", "uuid", "source")),
-        Column(Text("It is there when this answers"), _check, when=has("availability")),
+        Column(Text("Availability check"), _check, when=has("availability")),
     )
     tables = (
         Table(
@@ -107,7 +110,7 @@ class CredentialTypePages(RecordPages):
                 Column(Text("Default"), _default),
                 Column(Text("Hint"), lambda pair, _: text_cell(pair[1].hint)),
             ),
-            Text("It has no fields."),
+            Text("The type has no fields."),
         ),
         related(
             "credentials",
@@ -115,12 +118,14 @@ class CredentialTypePages(RecordPages):
             "credential",
             lambda kind: {"credential_type_id": kind["id"]},
             (name("credential"), COMPANY),
-            Text("There is none of this type."),
+            Text("There are no credentials of this type."),
         ),
     )
     identity = ("code", "name")
     fixed = SHARED
-    note = Text("Files, older ones too, are taken by jobauto credential-type import FILE.")
+    note = Text(
+        "To import a file, also one in an older format, use jobauto credential-type import FILE."
+    )
     form = (
         FieldGroup(
             Text("Credential type"),
@@ -130,7 +135,7 @@ class CredentialTypePages(RecordPages):
     )
 
     def actions(self, visit: Visit, record: Record) -> list[Action]:
-        """Return what the visitor may do with a type: with it, make a credential."""
+        """Return the actions of a type; the last one creates a credential of it."""
         actions = super().actions(visit, record)
         if visit.who.rights.anywhere("companies.create"):
             href = f"{list_address('credential')}/new?credential_type_id={record['id']}"

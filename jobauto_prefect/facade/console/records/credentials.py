@@ -1,4 +1,4 @@
-"""Credentials: a list, a page, and a form made of the fields of their types."""
+"""Credentials: the list, the page of one, and a form made from the fields of its type."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
@@ -43,7 +43,7 @@ def _company(credential: Record, _visit: Visit) -> AnyCell:
 
 
 def _values(credential: Record, visit: Visit) -> Iterable[tuple[FormField, str]]:
-    """Return the fields of the credential's type, with the values it has."""
+    """Return the fields of the credential's type, with its values."""
     for field in credential_fields(credential["type"]["fields"], visit.languages, visit.translate):
         yield field, credential["values"].get(field.key)
 
@@ -65,7 +65,9 @@ class CredentialPages(RecordPages):
         BY_COMPANY,
         Filter("credential_type_id", Text("Type"), lambda visit: visit.choices("credential_types")),
     )
-    empty = Text("There is no credential yet. Run templates of its company can have it.")
+    empty = Text(
+        "There are no credentials yet. Run templates use the credentials of their company."
+    )
     about = (
         _company,
         lambda credential, visit: Cell("text", name_of(credential["type"], visit.languages)),
@@ -91,13 +93,13 @@ class CredentialPages(RecordPages):
                 ),
                 Column(Text("Hint"), lambda pair, _: text_cell(pair[0].hint)),
             ),
-            Text("Its type has no fields."),
+            Text("The type has no fields."),
         ),
         related_templates(
             lambda credential: {"credential_id": credential["id"]},
             (),
-            Text("None has it yet: choose it in the form of a run template."),
-            Text("Run templates that have it"),
+            Text("None yet. Assign the credential in the form of a run template."),
+            Text("Run templates"),
         ),
     )
     form = (FieldGroup(Text("Credential"), ("name", "max_jobs")),)
@@ -107,17 +109,16 @@ class CredentialPages(RecordPages):
         return await _whole(visit, await super().read(visit, key))
 
     def actions(self, visit: Visit, record: Record) -> list[Action]:
-        """Return what the visitor may do to a credential."""
         return [replace(action, is_main=False) for action in super().actions(visit, record)]
 
     async def groups(self, visit: Visit, record: Record | None) -> Sequence[FieldGroup]:
         """Return the fields that all credentials have, and those of its type."""
-        assert record is not None  # noqa: S101 - a new one has a type, too
+        assert record is not None  # noqa: S101 - a new one has a type as well
         values = credential_fields(record["type"]["fields"], visit.languages, visit.translate)
         return [*self.form, FieldGroup(Text("Values"), values)]
 
     async def new_form(self, visit: Visit) -> RecordForm:
-        """Return the form of a new one; first ask whose it is, and of which type."""
+        """Return the form of a new credential; company and type are asked for first."""
         reference = visit.asked_ids("company_id", "credential_type_id")
         company_id = reference.get("company_id")
         if company_id is None or "credential_type_id" not in reference:
@@ -128,13 +129,12 @@ class CredentialPages(RecordPages):
         return replace(form, facts=_facts(whole, visit))
 
     async def form_of(self, visit: Visit, record: Record) -> RecordForm:
-        """Return the form of a credential."""
         whole = await _whole(visit, record)
         form = await super().form_of(visit, whole)
         return replace(form, facts=_facts(whole, visit))
 
     async def _chooser(self, visit: Visit, company_id: int | None) -> RecordForm:
-        """Return the form that asks what the other fields follow from."""
+        """Return the form that asks for company and type."""
         if not visit.who.rights.anywhere(CREATE):
             visit.require(CREATE, company_id)
         companies = await visit.permitted_companies(CREATE)
@@ -143,12 +143,12 @@ class CredentialPages(RecordPages):
             FormField("company_id", Text("Company"), "choice", choices=companies),
             FormField("credential_type_id", Text("Type"), "choice", choices=types),
         ]
-        title = Text("Whose it is, and of which type")
+        title = Text("Company and type")
         return self.chooser(FieldGroup(title, fields), {"company_id": company_id})
 
 
 async def _whole(visit: Visit, credential: Record) -> dict[str, Any]:
-    """Return a credential, or what a new one is of, with its type and its company."""
+    """Return a credential, or the reference of a new one, with its type and its company."""
     kind = await visit.get(f"/credential_type/{credential['credential_type_id']}")
     company = await visit.get(f"/company/{credential['company_id']}")
     return {**credential, "type": kind, "company": company}

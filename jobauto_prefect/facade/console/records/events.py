@@ -1,4 +1,4 @@
-"""Events: what happened, what it started, and what died on the way and may be tried again."""
+"""Events: what happened, what it started, and what failed and can be repeated."""
 
 from collections.abc import Mapping
 from contextlib import suppress
@@ -48,7 +48,7 @@ DELIVERY_TONES: Mapping[str, str] = {
     DeliveryState.DEAD: "bad",
 }
 MAX_NAMED = 50
-"""Rules whose run templates an event's page names."""
+"""Rules whose run templates are named on an event's page."""
 
 
 async def read_sources(visit: Visit) -> Choices:
@@ -59,7 +59,7 @@ async def read_sources(visit: Visit) -> Choices:
 
 
 def _describe(event: Record, visit: Visit) -> str:
-    """Return what happened, in a line."""
+    """Describe an event in one line."""
     if event["kind"] == EventKind.COMPLETION:
         return visit.translate(
             "Job {job} ended: {outcome}", job=event["job_id"], outcome=event["operation"]
@@ -69,7 +69,7 @@ def _describe(event: Record, visit: Visit) -> str:
 
 
 def _origin(event: Record, visit: Visit) -> AnyCell:
-    """Draw where an event comes from: a run template, or an event source."""
+    """Draw the origin of an event: a run template or an event source."""
     field = "event_source_id" if event["runtemplate_id"] is None else "runtemplate_id"
     return referred(field)(event, visit)
 
@@ -112,7 +112,7 @@ class EventPages(RecordPages):
             lambda event, visit: link_to("event", event["id"], _describe(event, visit)),
         ),
         WHEN,
-        Column(Text("Of"), _origin),
+        Column(Text("Origin"), _origin),
         COMPANY,
         Column(Text("State"), STATE),
     )
@@ -123,16 +123,16 @@ class EventPages(RecordPages):
         Filter("event_source_id", Text("Event source"), read_sources),
         BY_COMPANY,
     )
-    empty = Text("Nothing has happened yet. Event sources and the ends of jobs make events.")
+    empty = Text("There are no events yet. Event sources and ending jobs create them.")
     about = (_origin,)
     badges = (STATE,)
     facts = (
         WHEN,
         Column(Text("Kind"), lambda event, visit: text_cell(visit.translate(event["kind"]))),
         Column(Text("Job"), JOB, when=lambda event: event["job_id"] is not None),
-        Column(Text("Ends of jobs before it"), text("depth"), when=has("depth")),
+        Column(Text("Jobs before it in the chain"), text("depth"), when=has("depth")),
         Column(
-            Text("Prefect does not hear of it"),
+            Text("Not sent to Prefect"),
             text("emission_error"),
             when=has("emission_error"),
         ),
@@ -140,7 +140,7 @@ class EventPages(RecordPages):
     tables = (
         Table(
             "deliveries",
-            Text("Run templates started"),
+            Text("Started run templates"),
             lambda event, _: event["deliveries"],
             (
                 Column(Text("Run template"), _template),
@@ -149,7 +149,7 @@ class EventPages(RecordPages):
                 Column(Text("Job"), JOB),
                 WHY,
             ),
-            Text("No rule reacts to it."),
+            Text("No rule matched."),
             lambda _: list_address("eventrule"),
         ),
         Table(
@@ -163,30 +163,30 @@ class EventPages(RecordPages):
                 Column(Text("Attempts"), number("attempts")),
                 WHY,
             ),
-            Text("It has no actions."),
+            Text("No actions."),
         ),
         Table(
             "data",
-            Text("What is known of it"),
+            Text("Data"),
             lambda event, _: event["data"].items(),
             (
                 Column(Text("Field"), lambda pair, _: Cell("text", pair[0])),
                 Column(Text("Value"), _value),
             ),
-            Text("Nothing more is known."),
+            Text("No data."),
         ),
     )
 
     async def read(self, visit: Visit, key: Any) -> Record:
         """Read an event, with id and name of the run template that each of its rules starts.
 
-        Of rules that the visitor may not see, or beyond `MAX_NAMED`, there is the number alone.
+        Rules that the visitor may not see, and those beyond `MAX_NAMED`, have the rule's id only.
         """
         event = await super().read(visit, key)
         ids = list(dict.fromkeys(each["eventrule_id"] for each in event["deliveries"]))
         known: dict[int, tuple[int, str]] = {}
         for rule_id in ids[:MAX_NAMED]:
-            with suppress(ContractError):  # it was deleted, or is not theirs to see
+            with suppress(ContractError):  # deleted, or not visible to the visitor
                 rule = await visit.get(f"/eventrule/{rule_id}")
                 if name := visit.named(rule, "runtemplate_id", ""):
                     known[rule_id] = (rule["runtemplate_id"], name)
@@ -197,15 +197,14 @@ class EventPages(RecordPages):
         return {**event, "deliveries": deliveries, "known": known}
 
     def title(self, record: Record, visit: Visit) -> str:
-        """Return what happened."""
         return _describe(record, visit)
 
     def actions(self, visit: Visit, record: Record) -> list[Action]:
-        """Return what the visitor may start once more: all that failed, or a rule by itself."""
+        """Return the replays: all that failed, or a single rule."""
         if record["error"] or not visit.who.rights.may("jobs.execute", record["company_id"]):
             return []
         address = f"{page_of('event', record['id'])}/replay"
-        failed = Action(Text("Try again what failed"), address, posts=True, is_main=True)
+        failed = Action(Text("Repeat failed starts"), address, posts=True, is_main=True)
         return [
             *([failed] if record["state"] == "dead" else []),
             *(
@@ -227,7 +226,7 @@ router = PAGES.router()
 async def replay_event(
     event: int, visit: CurrentVisit, eventrule_id: int | None = None
 ) -> Response:
-    """Start a rule for an event once more; without one, all that it started in vain."""
+    """Start a rule for an event again; without one, everything that failed."""
     body = {} if eventrule_id is None else {"eventrule_id": eventrule_id}
     await visit.contract.write("POST", f"/event/{event}/replay.json", body)
     return redirect_after(visit.request, page_of("event", event), "replayed")

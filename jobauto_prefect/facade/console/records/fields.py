@@ -1,6 +1,7 @@
-"""Fields of forms that several kinds have alike, and those of variables and credential types.
+"""Form fields that several kinds share, and fields made from variables and credential types.
 
-A run template that says nothing of topics, notices, retention and so on is as its company.
+Topics, notifications, retention and so on that a run template leaves empty are inherited from its
+company.
 """
 
 from collections.abc import Mapping, Sequence
@@ -29,11 +30,11 @@ NOTICES, RETENTION = "notices", "retention"
 
 
 SILENT = "silent"
-"""Of a channel: nobody is told by it."""
+"""Member of a channel: it sends no notifications."""
 
 
 async def choice_fields(visit: Visit) -> list[FormField]:
-    """Return the fields of topics and calendars, where there are any to choose."""
+    """Return the fields for topics and calendars; none for kinds without records."""
     return [
         FormField(f"/{kind.collection}", Text(kind.many), "choices", choices=choices, default=())
         for kind in (KINDS["topic"], KINDS["calendar"])
@@ -42,22 +43,22 @@ async def choice_fields(visit: Visit) -> list[FormField]:
 
 
 def notice_group(*, of_template: bool) -> FieldGroup:
-    """Return the fields that say who is told of what."""
+    """Return the fields for notifications."""
     occasions = [
-        (Occasion.FAILURE, Text("a job has failed, and no attempt follows")),
-        (Occasion.RECOVERY, Text("it is well again after that")),
-        (Occasion.MISSED, Text("a window has passed without a job")),
+        (Occasion.FAILURE, Text("a job failed and will not be retried")),
+        (Occasion.RECOVERY, Text("a job succeeds again after a problem")),
+        (Occasion.MISSED, Text("a window passed without a job")),
         (Occasion.SLOW, Text("a job runs longer than usual")),
         (Occasion.LATE, Text("a window is late")),
     ]
     nobody = {
-        Channel.MAIL: Text("Nobody by mail"),
-        Channel.SLACK: Text("Nobody by the webhook"),
+        Channel.MAIL: Text("No mail"),
+        Channel.SLACK: Text("No webhook"),
     }
     if of_template:
         nobody = {
-            Channel.MAIL: Text("Nobody by mail, whatever the company says"),
-            Channel.SLACK: Text("Nobody by the webhook, whatever the company says"),
+            Channel.MAIL: Text("No mail, whatever the company's setting"),
+            Channel.SLACK: Text("No webhook, whatever the company's setting"),
         }
 
     def channel_fields(channel: Channel, label: str, address: FormField) -> list[FormField]:
@@ -70,26 +71,25 @@ def notice_group(*, of_template: bool) -> FieldGroup:
 
     addresses = FormField(
         f"/{NOTICES}/{Channel.MAIL}/to", Text("Mail addresses"), "long",
-        Text("One a line."), form=LINES, blank=[],
+        Text("One per line."), form=LINES, blank=[],
     )  # fmt: skip
     webhook = FormField(
-        f"/{NOTICES}/{Channel.SLACK}/uri", Text("Address of the webhook"), "secret",
-        Text("It is kept encrypted. Taking it away takes away what is ticked, too."),
+        f"/{NOTICES}/{Channel.SLACK}/uri", Text("Webhook URL"), "secret",
+        Text("It is stored encrypted. Removing it also clears the selected events."),
     )  # fmt: skip
     late = FormField(
         f"/{NOTICES}/finished_by",
-        Text("A window is late"),
+        Text("Expected end of a window"),
         hint=Text(
-            "So long after it begins (+3h), or at a time of day (06:30); empty means at its "
-            "deadline."
+            "Relative to its begin (+3h) or as a time of day (06:30). Leave empty for its deadline."
         ),
     )
-    note = Text("What is left empty is as the company says.") if of_template else ""
+    note = Text("Empty fields use the company's settings.") if of_template else ""
     return FieldGroup(
         Text("Notifications"),
         [
-            *channel_fields(Channel.MAIL, Text("By mail, when"), addresses),
-            *channel_fields(Channel.SLACK, Text("By a webhook like Slack's, when"), webhook),
+            *channel_fields(Channel.MAIL, Text("Mail when"), addresses),
+            *channel_fields(Channel.SLACK, Text("Slack-compatible webhook when"), webhook),
             late,
         ],
         is_folded=True,
@@ -99,7 +99,7 @@ def notice_group(*, of_template: bool) -> FieldGroup:
 
 
 def whole_notices(record: Mapping[str, Any] | None) -> WholeValue:
-    """Return the notices of a record, as the fields show them; None: it is new."""
+    """Return the notices of a record as the fields show them; None: a new record."""
     shown = {}
     for name, config in (record[NOTICES] if record else {}).items():
         if name in tuple(Channel):
@@ -110,10 +110,10 @@ def whole_notices(record: Mapping[str, Any] | None) -> WholeValue:
 
 
 def _join_notices(shown: dict[str, Any]) -> dict[str, Any]:
-    """Return the channels that say something.
+    """Return the channels that are set.
 
     Raises:
-        ContractError: one has addresses, and nothing is ticked of which they are told.
+        ContractError: a channel has addresses, but no event is selected for it.
     """
     joined: dict[str, Any] = {}
     for channel, named in ((Channel.MAIL, "to"), (Channel.SLACK, "uri")):
@@ -121,12 +121,12 @@ def _join_notices(shown: dict[str, Any]) -> dict[str, Any]:
         on = [] if config.get(SILENT) else config.get("on") or []
         addresses = config.get(named)
         if channel is Channel.SLACK and named in config and addresses is None:
-            continue  # taken away
+            continue  # removed
         if not (on or addresses or config.get(SILENT)):
             continue
         if not on and not config.get(SILENT):
             place = f"/{NOTICES}/{channel}/on"
-            raise refuse(place, "tick what they are told of, or that nobody is told")
+            raise refuse(place, "select at least one event, or turn the channel off")
         joined[channel] = {"on": on, named: addresses or ([] if named == "to" else None)}
     if shown.get("finished_by"):
         joined["finished_by"] = shown["finished_by"]
@@ -134,18 +134,21 @@ def _join_notices(shown: dict[str, Any]) -> dict[str, Any]:
 
 
 def retention_group(*, of_template: bool) -> FieldGroup:
-    """Return the fields that say how long what jobs leave is kept."""
+    """Return the fields for retention."""
     bounds = [
-        ("jobs_days", Text("Ended jobs, days")),
-        ("jobs_count", Text("Ended jobs of a run template, at most")),
-        ("output_days", Text("Their logs and files, days")),
-        ("runs_days", Text("Their flow runs in Prefect, days")),
-        ("tasks_days", Text("Tasks, days after their deadline")),
+        ("jobs_days", Text("Ended jobs (days)")),
+        ("jobs_count", Text("Ended jobs per run template (maximum)")),
+        ("output_days", Text("Logs and files (days)")),
+        ("runs_days", Text("Flow runs in Prefect (days)")),
+        ("tasks_days", Text("Tasks (days after the deadline)")),
     ]
-    note = Text("0 means no bound; empty means as the company says, else the service.")
+    note = Text(
+        "0 means no limit. Leave empty to use the setting of the company or, if it has "
+        "none, of the service."
+    )
     if not of_template:
-        bounds.append(("events_days", Text("Events, days")))
-        note = Text("0 means no bound; empty means as the service says.")
+        bounds.append(("events_days", Text("Events (days)")))
+        note = Text("0 means no limit. Leave empty to use the service's setting.")
     return FieldGroup(
         Text("Retention"),
         [FormField(f"/{RETENTION}/{name}", label, "number") for name, label in bounds],
@@ -156,14 +159,14 @@ def retention_group(*, of_template: bool) -> FieldGroup:
 
 
 def whole_retention(record: Mapping[str, Any] | None) -> WholeValue:
-    """Return the bounds that a record sets itself; None: it is new."""
+    """Return the limits that a record sets itself; None: a new record."""
     return WholeValue(RETENTION, record[RETENTION] if record else {}, without_nothing)
 
 
 def shown_with(
     record: Mapping[str, Any] | None, wholes: Sequence[WholeValue]
 ) -> Mapping[str, Any] | None:
-    """Return a record with its whole values as controls show them; None: it is new."""
+    """Return a record with its whole values as controls show them; None: a new record."""
     return record and {**record, **{whole.name: whole.before for whole in wholes}}
 
 
@@ -173,7 +176,7 @@ _KINDS: Mapping[VariableType, Kind] = {
     VariableType.PASSWORD: "secret",
     VariableType.TEXT: "long",
 }
-"""The controls of types; the others are texts, which may name macros."""
+"""The controls of types; all others are texts, because a value may contain macros."""
 
 
 def variable_field(
@@ -185,10 +188,9 @@ def variable_field(
     blank: Any = None,
     empty_label: str | None = None,
 ) -> FormField:
-    """Return the control of a variable, called as in Prefect's run form.
+    """Return the control of a variable, with the label that Prefect's run form shows.
 
-    `empty_label` is what a choice of nothing is called; None: nothing can't be chosen where it
-    need not.
+    `empty_label` is the label of the empty choice; None: a required variable has no empty choice.
     """
     title, rest = split_description(variable, *languages)
     hint = " ".join(part for part in (rest, pick_text(variable.hint, *languages)) if part)
@@ -219,7 +221,7 @@ def _choices(
 def credential_fields(
     fields: Sequence[Mapping[str, Any]], languages: Sequence[str], translate: Translator
 ) -> list[FormField]:
-    """Return the controls of a credential's values, from the fields of its type."""
+    """Return the controls of a credential's values, made from the fields of its type."""
     return [_credential_field(field, languages, translate) for field in fields]
 
 
@@ -249,9 +251,9 @@ def with_empty_label(
     *,
     at: str = "/env",
 ) -> FormField:
-    """Return the control of a variable that says what it means to leave it empty."""
+    """Return the control of a variable, with what an empty value means."""
     field = variable_field(variable, languages, translate, at=at, empty_label=empty)
-    if field.kind in ("choice", "secret"):  # an empty secret means the one that is stored
+    if field.kind in ("choice", "secret"):  # an empty secret keeps the stored one
         return field
     return replace(field, hint=f"{field.hint} {empty}".strip())
 

@@ -1,6 +1,6 @@
-"""Forms: their fields, what their controls show, what a browser sends, and what is changed by it.
+"""Forms: fields, controls, submitted values, and the changes these make.
 
-A control is named by the JSON pointer of its field in the body, so that errors find their place.
+A control is named by the JSON pointer of its field in the body, so that errors appear beside it.
 """
 
 import base64
@@ -30,15 +30,15 @@ from jobauto_prefect.facade.writes.base import LongText, Note
 
 MAX_FIELDS = 10_000
 MAX_ESCAPES = 300_000
-"""Of a form without files, as in `%C5%99`: each takes a step of Python's."""
+"""Percent escapes (`%C5%99`) in a form without files: Python decodes each in a step of its own."""
 
 
 SENT_FORM = "sent_form"
-"""In a request's state: the form that was sent to this page after its session had ended."""
+"""Key in a request's state: the form that was sent after its session had ended."""
 
 
 class Form(Mapping[str, str]):
-    """The fields of a form; of several of one name the last one counts, `all` has each."""
+    """The fields of a form; the last one of a name counts, `all` returns each."""
 
     def __init__(self, pairs: Sequence[tuple[str, str]]) -> None:
         self.pairs = pairs
@@ -54,22 +54,22 @@ class Form(Mapping[str, str]):
         return len(self._last)
 
     def all(self, name: str) -> list[str]:
-        """Return the values of all fields of this name, in their order."""
+        """Return the values of all fields with this name, in order."""
         return [value for field, value in self.pairs if field == name]
 
 
 async def read_form(raw: RawBody, request: Request) -> Form:
-    """Read the fields of a form; a file that was chosen is an address with its data."""
+    """Read the fields of a form; an uploaded file becomes a `data:` URL."""
     if request.headers.get("content-type", "").startswith("multipart/form-data"):
         return Form(await _read_parts(raw, request))
     return await away_from_loop(len(raw), lambda: parse_form(raw.decode("utf-8", "replace")))
 
 
 def parse_form(text: str) -> Form:
-    """Return the fields of a text as forms without files are sent.
+    """Parse a URL-encoded form.
 
     Raises:
-        HTTPException: it has too many, or too long ones.
+        HTTPException: the form has too many fields or escapes.
     """
     if text.count("%") > MAX_ESCAPES:
         raise HTTPException(400, "the form is too long; send its largest text as a file")
@@ -81,7 +81,7 @@ def parse_form(text: str) -> Form:
 
 
 async def _read_parts(raw: bytes, request: Request) -> list[tuple[str, str]]:
-    # Few forms have files.
+    # Imported late: few forms have files.
     from starlette.formparsers import MultiPartException, MultiPartParser
 
     async def stream() -> AsyncGenerator[bytes, None]:
@@ -108,7 +108,7 @@ SentForm = Annotated[Form, Depends(read_form)]
 
 @dataclass(frozen=True, slots=True)
 class TextForm:
-    """How a control writes a value, and reads it: `read` raises ValueError that says what is wrong.
+    """How a control writes a value as text and reads it back; `read` raises ValueError.
 
     None is written as an empty text; an empty text is not read.
     """
@@ -118,7 +118,7 @@ class TextForm:
 
 
 def lines_of(text: str) -> list[str]:
-    """Return the lines of a text that say something."""
+    """Return the non-empty lines of a text, stripped."""
     return [line.strip() for line in text.splitlines() if line.strip()]
 
 
@@ -137,13 +137,13 @@ def _read_assignments(text: str) -> dict[str, str]:
         if not sign or not name:
             raise ValueError(f"write name=value instead of {line!r}")
         if name in values:
-            raise ValueError(f"{name} is there twice")
+            raise ValueError(f"{name} is given twice")
         values[name] = value
     return values
 
 
 def _read_number(text: str) -> Any:
-    """Return the number, or the text as it is: the contract says what is wrong with it."""
+    """Return the number, or the text unchanged: the contract then reports the error."""
     try:
         number = json.loads(text)
     except ValueError:
@@ -153,15 +153,15 @@ def _read_number(text: str) -> Any:
 
 
 LINES = TextForm(_write_lines, lines_of)
-"""A list of texts, each on its line."""
+"""A list of texts, one per line."""
 
 
 ASSIGNMENTS = TextForm(_write_assignments, _read_assignments)
-"""Texts by their names: `name=value`, each on its line."""
+"""Texts by name: `name=value`, one per line."""
 
 
 NUMBER = TextForm(str, _read_number)
-"""A number, where a body takes no text instead."""
+"""A number, for fields of a body that take no text."""
 
 
 _LANGUAGE_LINE = re.compile(r"([a-z]{2}): ?(.*)")
@@ -176,9 +176,9 @@ def _read_json(text: str) -> Any:
         return json.loads(text)
     except json.JSONDecodeError as error:
         place = f"line {error.lineno}, column {error.colno}"
-        raise ValueError(f"this is no JSON: {error.msg}, {place}") from None
+        raise ValueError(f"this is not valid JSON: {error.msg}, {place}") from None
     except RecursionError:
-        raise ValueError("this is no JSON of reasonable depth") from None
+        raise ValueError("this JSON is nested too deeply") from None
 
 
 def _write_localized(value: Any) -> str:
@@ -211,11 +211,11 @@ JSON = TextForm(_write_json, _read_json)
 
 
 LOCALIZED = TextForm(_write_localized, _read_localized)
-"""A text, or texts in several languages: each on its line, after `en: `."""
+"""A text, or texts in several languages: one per line, after `en: `."""
 
 
 WORDS = TextForm(_write_words, _read_words)
-"""A list of words with commas between them."""
+"""A list of words, separated by commas."""
 
 
 Kind = Literal[
@@ -241,7 +241,7 @@ TRUE = "true"
 
 
 PAIR_NAME, PAIR_VALUE = "name:", "value:"
-"""Before the pointer of a pair: a value with a name that somebody gives it."""
+"""Prefixes of the pointer of a pair: a value whose name is entered, too."""
 
 
 MOST_ROWS = 12
@@ -249,21 +249,20 @@ MOST_ROWS = 12
 
 
 REMOVE = "remove:"
-"""Before the pointer of a secret or a picture: the name of the control that takes it away."""
+"""Prefix of the pointer of a secret or a picture: names the control that removes it."""
 
 
 FILE = "file:"
-"""Before the pointer of a picture: the name of the control that takes its file."""
+"""Prefix of the pointer of a picture: names the control that uploads its file."""
 
 
 @dataclass(frozen=True, slots=True)
 class FormField:
-    """A control. `key` is the technical name, where people know it; `choices` are value and label.
+    """A control. `key` is the technical name, if people know it; `choices` are value and label.
 
-    `blank` is what an empty control means in a body. `default` is what a new record has unless
-    somebody says otherwise. `zone` is the one in which clocks of a time go.
-    `is_removable`: a secret that is stored can be taken away. `form`: None for texts. A `named`
-    field takes any text, and offers the texts that its form has by the name `offer`.
+    `blank` is the value of an empty control in a body, `default` the value of a new record. `zone`
+    is the time zone of a time. `is_removable`: a stored secret can be removed. `form` is None for
+    texts. A `named` field takes any text and suggests those in its form's `offers` under `offer`.
     """
 
     pointer: str
@@ -283,10 +282,9 @@ class FormField:
 
 @dataclass(frozen=True, slots=True)
 class FieldGroup:
-    """Fields that stand together, some by their names; `is_folded`: they are seldom needed.
+    """Fields that are shown together, some given by name; `is_folded`: they are seldom needed.
 
-    `pointer` is that of the value they are parts of, where there may be something wrong with all of
-    them together.
+    `pointer` is that of the value they are parts of, if an error may concern all of them together.
     """
 
     title: str
@@ -304,12 +302,12 @@ CONTROLS: Mapping[str, tuple[Kind, TextForm | None]] = {
     "secret": ("secret", None),
     "words": ("text", WORDS),
 }
-"""How fields are filled in whose types do not say so."""
+"""Controls of fields whose type does not determine one."""
 
 
 def control_of(resource: Resource, name: str, shown: Shown) -> FormField:
-    """Return the control of a field of a kind's body; left empty it means the body's default."""
-    assert resource.body is not None  # noqa: S101 - kinds that have forms are written
+    """Return the control of a field of a kind's body; empty means the body's default."""
+    assert resource.body is not None  # noqa: S101 - kinds with forms have a body
     declared = resource.body.model_fields[name]
     default = declared.get_default(call_default_factory=True)
     kind, form = CONTROLS.get(shown.control) or (_kind_of(declared.annotation), None)
@@ -329,7 +327,7 @@ def control_of(resource: Resource, name: str, shown: Shown) -> FormField:
 
 
 def _bare(annotation: Any) -> Any:
-    """Return what a field holds, where it holds something."""
+    """Return the annotation without None."""
     if get_origin(annotation) in (Union, UnionType):
         return next(each for each in get_args(annotation) if each is not NoneType)
     return annotation
@@ -347,10 +345,10 @@ def _kind_of(annotation: Any) -> Kind:
 
 @dataclass(frozen=True, slots=True)
 class Control:
-    """A field as it is drawn: `text` or, for choices, `chosen`; and what is wrong with it.
+    """A field as it is drawn: `text` or, for choices, `chosen`, with its errors.
 
-    `is_stored`: there is a secret, which nobody is shown, or a picture without an address of its
-    own. `picture` is one that is shown, `file` one that was sent before. `value` is that of a pair.
+    `is_stored`: the record has a secret, which is never shown, or a picture stored as data.
+    `picture` is shown, `file` was uploaded in the refused form. `value` is that of a pair.
     """
 
     field: FormField
@@ -364,16 +362,16 @@ class Control:
 
     @property
     def rows(self) -> int:
-        """How many lines it has at least, and shows at most."""
+        """The height in lines, within a minimum and a maximum."""
         least, lines = 2 if self.field.form else 4, self.text.count("\n") + 1
         return min(max(least, lines), MOST_ROWS)
 
 
 @dataclass(frozen=True, slots=True)
 class ControlGroup:
-    """A group as it is drawn; `is_open` where it would be folded, and something is wrong in it.
+    """A group as it is drawn; `is_open`: it has errors, so it must not be folded.
 
-    `is_filled`: a control says something that a new record does not.
+    `is_filled`: a control differs from that of a new record.
     """
 
     group: FieldGroup
@@ -384,19 +382,18 @@ class ControlGroup:
 
 
 def fields_of(groups: Sequence[FieldGroup]) -> list[FormField]:
-    """Return the fields of all groups."""
     return [field for group in groups for field in group.fields]
 
 
 def values_of(fields: Sequence[FormField], record: Mapping[str, Any] | None) -> dict[str, Any]:
-    """Return what a record has for these fields; None: it is new and has their defaults."""
+    """Return a record's values of these fields; None: a new record, which has their defaults."""
     if record is None:
         return {field.pointer: field.default for field in fields}
     return {field.pointer: value_at(record, field.pointer) for field in fields}
 
 
 def value_at(record: Mapping[str, Any], pointer: str) -> Any:
-    """Return the value at a pointer in a record; None: there is none."""
+    """Return the value at a pointer in a record, or None."""
     value: Any = record
     for step in steps_of(pointer):
         value = value.get(step) if isinstance(value, Mapping) else None
@@ -409,7 +406,7 @@ def draw_groups(
     sent: Form | None = None,
     error: ContractError | None = None,
 ) -> list[ControlGroup]:
-    """Return the controls, with what was typed where a form was sent, and with its errors."""
+    """Return the controls; those of a submitted form have the typed values and the errors."""
     errors = error.errors if error else ()
     drawn = []
     for group in groups:
@@ -428,7 +425,7 @@ def draw_groups(
 
 
 def errors_apart(groups: Sequence[FieldGroup], error: ContractError | None) -> list[str]:
-    """Return what is wrong beside the fields; the message itself where nothing has a place."""
+    """Return errors that belong to no field; without any field errors, the error's message."""
     if error is None:
         return []
     apart = [
@@ -441,7 +438,7 @@ def errors_apart(groups: Sequence[FieldGroup], error: ContractError | None) -> l
 
 
 def steps_of(pointer: str) -> Iterator[str]:
-    """Yield the names that a pointer is made of."""
+    """Yield the unescaped steps of a JSON pointer."""
     for step in pointer.split("/")[1:]:
         yield step.replace("~1", "/").replace("~0", "~")
 
@@ -456,7 +453,7 @@ def _draw(field: FormField, value: Any, sent: Form | None, errors: Sequence[Inpu
     wrong = [_message_of(problem, field) for problem in errors if _concerns(problem, field)]
     if field.kind == "secret":
         if sent and sent.get(field.pointer):
-            wrong.append("type this again: what is secret is not sent back")
+            wrong.append("type this again: secrets are not sent back to the browser")
         return Control(field, errors=wrong, is_stored=value == MASK)
     if field.kind == "pair":
         typed = [sent.get(f"{part}{field.pointer}", "") if sent else ""
@@ -485,7 +482,7 @@ def _draw_picture(field: FormField, value: str, sent: Form | None, wrong: list[s
 
 
 def is_data(address: str) -> bool:
-    """Whether an address is the data itself: too long for anybody to read or type."""
+    """Whether an address is a `data:` URL, which is too long to read or type."""
     return address.startswith("data:")
 
 
@@ -500,7 +497,7 @@ def _is_filled(control: Control) -> bool:
 
 
 def _message_of(problem: InputError, field: FormField) -> str:
-    """Return what is wrong with a field, with its number where it is one of several."""
+    """Return an error's message, with the number of the entry if the field is a list."""
     item = problem.pointer.removeprefix(f"{field.pointer}/")
     if field.form is LINES and item.isascii() and item.isdecimal():
         return f"entry {int(item) + 1}: {problem.message}"
@@ -508,7 +505,7 @@ def _message_of(problem: InputError, field: FormField) -> str:
 
 
 def _is_of_group(problem: InputError, group: FieldGroup) -> bool:
-    """Whether something is wrong with the fields of a group together."""
+    """Whether an error concerns a group as a whole."""
     if not group.pointer or any(_concerns(problem, field) for field in group.fields):
         return False
     return _concerns(problem, group)
@@ -519,7 +516,7 @@ def _concerns(problem: InputError, place: FormField | FieldGroup) -> bool:
 
 
 STORED = ("secret", "picture")
-"""Kinds of controls that do not show what there is: empty means that it stays."""
+"""Kinds of controls that do not show the stored value: empty means keep it."""
 
 
 Json = dict[str, Any]
@@ -527,10 +524,10 @@ Json = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class WholeValue:
-    """A field of a body that is written as a whole, and whose parts have controls of their own.
+    """A field of a body that is sent as a whole, and whose parts have controls of their own.
 
-    `before` is what the record has, as the controls show it. `join` makes of such a value what the
-    contract takes; it raises ContractError where a value means nothing.
+    `before` is the record's value as the controls show it. `join` turns such a value into one that
+    the contract takes; it raises ContractError for a combination that makes no sense.
     """
 
     name: str
@@ -541,13 +538,13 @@ class WholeValue:
 def read_changes(
     fields: Sequence[FormField], sent: Form, values: Values, wholes: Sequence[WholeValue] = ()
 ) -> Json:
-    """Return the body of a write: what was sent and is not what the record has.
+    """Return the body of a write: the submitted values that differ from the record's.
 
-    A field that was not sent stays as it is, an empty secret, too. With a part of a whole value
-    that is changed goes what stays of it.
+    Fields that were not sent and empty secrets are left out. If part of a whole value has changed,
+    its other parts are sent along.
 
     Raises:
-        ContractError: naming each field that says what can't be read.
+        ContractError: with an error for each field that can't be parsed.
     """
     body: Json = {}
     errors: list[InputError] = []
@@ -575,12 +572,12 @@ def read_changes(
 
 
 def refuse(pointer: str, message: str) -> ContractError:
-    """Return the error of a field that the contract need not be asked about."""
+    """Return the error of a field that is refused without asking the contract."""
     return ContractError(400, message, [InputError(pointer, message)])
 
 
 def without_nothing(value: Mapping[str, Any]) -> Json:
-    """Return the parts of a value that say something."""
+    """Return the parts of a value that are set."""
     return {
         name: part
         for name, part in value.items()
@@ -602,7 +599,7 @@ def _is_changed(field: FormField, sent: Form, before: Any) -> bool:
 
 
 def _is_retyped(field: FormField, sent: Form, before: str) -> bool:
-    """Whether there is another text than what was shown: of secrets and of data nothing is."""
+    """Whether the text differs from the one shown; secrets and data are shown as empty."""
     shown = "" if field.kind == "secret" or is_data(before) else before
     return sent.get(field.pointer, shown) != shown
 
@@ -627,12 +624,12 @@ def _read(field: FormField, sent: Form, before: Any) -> Any:
 
 def _read_picture(file: str) -> str:
     if file and not is_picture(file):
-        raise ValueError("this is no picture that browsers show: choose PNG, JPEG, GIF or WebP")
+        raise ValueError("browsers can't show this picture: choose a PNG, JPEG, GIF or WebP file")
     return file
 
 
 def _with_offset(text: str, zone: str) -> str:
-    """Return a time of a wall clock as an instant; what is no time stays as it is."""
+    """Return a local time with its offset; anything else unchanged."""
     try:
         return datetime.fromisoformat(text).replace(tzinfo=ZoneInfo(zone)).isoformat()
     except ValueError:
@@ -644,14 +641,14 @@ def _chosen(field: FormField, sent: Form) -> list[str]:
 
 
 def _place_pair(body: Json, pointer: str, sent: Form, named: set[str]) -> Iterator[InputError]:
-    """Place a value with the name that somebody gave it; `named` are the values there are."""
+    """Place a value under the name that was entered; `named` are the pointers already used."""
     name = sent.get(f"{PAIR_NAME}{pointer}", "").strip()
     value = text_of(sent.get(f"{PAIR_VALUE}{pointer}", ""))
     place = child(pointer.rpartition("/")[0], name)
     if not name and value:
         yield InputError(pointer, "give this value a name")
     elif name and place in named:
-        yield InputError(pointer, f"there is a value {name} already; change it there")
+        yield InputError(pointer, f"a value {name} exists already; change it there")
     elif name:
         named.add(place)
         _place(body, place, value)

@@ -1,6 +1,6 @@
-"""Memberships: who belongs to which company, with which role; one form gives, changes and ends one.
+"""Memberships: which users belong to which companies, with a form to add, change or remove one.
 
-The contract knows a user by the login, too: who may change members need not read users.
+The form names a user by the login, so it needs no permission to read users.
 """
 
 from collections.abc import Mapping
@@ -36,16 +36,16 @@ from jobauto_prefect.kinds import KINDS
 ADDRESS = f"{CONSOLE}/members"
 CHANGE = "members.update"
 ROLES: Mapping[Membership, Text] = {
-    Membership.VIEWER: Text("viewer: reads"),
-    Membership.MANAGER: Text("manager: changes and runs what there is"),
-    Membership.ADMIN: Text("admin: may everything in the company"),
+    Membership.VIEWER: Text("viewer: can read"),
+    Membership.MANAGER: Text("manager: can change and run existing records"),
+    Membership.ADMIN: Text("admin: can do everything in the company"),
 }
 
 router = late_routes.router(include_in_schema=False)
 
 
 def member_address(**query: int) -> str:
-    """Return where the form is for this company or user."""
+    """Return the address of the form for a company or user."""
     return f"{ADDRESS}?{urlencode(query)}"
 
 
@@ -55,7 +55,7 @@ def role(member: Any, visit: Visit) -> Cell:
 
 
 def members_table(visit: Visit, company_id: int) -> Table:
-    """Return the table of a company's members; each has a link to the form for those who may."""
+    """Return the table of a company's members; visitors who may change them get links."""
 
     async def read(_company: Any, visit: Visit) -> list[Any]:
         members = await visit.get(f"/company/{company_id}/users")
@@ -78,12 +78,12 @@ def members_table(visit: Visit, company_id: int) -> Table:
             Column(Text("Role"), role),
             *changing,
         ),
-        Text("It has no member: only administrators see it."),
+        Text("No members. Only administrators see this company."),
     )
 
 
 def add_action(visit: Visit, company_id: int) -> list[Action]:
-    """Return the link to the form, for those who may change the members of a company."""
+    """Return the link to the form if the visitor may change the members of a company."""
     if not visit.who.rights.may(CHANGE, company_id):
         return []
     return [Action(Text("Add member"), member_address(company_id=company_id))]
@@ -91,13 +91,13 @@ def add_action(visit: Visit, company_id: int) -> list[Action]:
 
 @router.get(ADDRESS)
 async def show_form(visit: CurrentVisit) -> Response:
-    """Show the form, filled in with the company and the user that the address names."""
+    """Show the form, filled in with the company and the user of the address."""
     return respond_with_form(visit, await _read_form(visit))
 
 
 @router.post(ADDRESS)
 async def save_member(visit: CurrentVisit, sent: SentForm) -> Response:
-    """Give, change or end a membership, and lead back to the company or the user."""
+    """Add, change or remove a membership and redirect to the company or the user."""
     form = await _read_form(visit)
     company, login, role = (
         sent.get(name, "").strip() for name in ("/company_id", "/user_id", "/role")
@@ -113,7 +113,7 @@ async def save_member(visit: CurrentVisit, sent: SentForm) -> Response:
         else:
             await visit.contract.write("DELETE", f"{members}/{quote(login, safe='')}")
     except ContractError as error:
-        if error.status == 404:  # it is no page that is missing
+        if error.status == 404:  # an unknown company or user is an error in the form
             error = ContractError(400, str(error))
         if error.status not in SHOWN_AGAIN:
             raise error from None
@@ -140,7 +140,7 @@ async def _read_form(visit: Visit) -> RecordForm:
     if user is not None and not login:
         login = (await visit.get(f"/user/{user}"))["login"]
     logins = [str(each["login"]) for each in (await visit.get("/users", {"limit": 1000})).values()]
-    roles = [*ROLES.items(), ("", Text("no member: end the membership"))]
+    roles = [*ROLES.items(), ("", Text("none: remove the membership"))]
     companies = await visit.permitted_companies(CHANGE)
     fields = [
         FormField("/user_id", Text("Login"), "named", is_required=True, offer="logins"),
@@ -149,7 +149,7 @@ async def _read_form(visit: Visit) -> RecordForm:
             "/role",
             Text("Role"),
             "choice",
-            Text("What the user may do in this company, beside the roles of the account."),
+            Text("What the user may do in this company, in addition to the roles of the account."),
             choices=roles,
         ),
     ]

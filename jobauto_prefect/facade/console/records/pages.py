@@ -1,7 +1,7 @@
-"""The pages of a kind of records, as a class declares them: a list, a record, its forms.
+"""The pages of a kind of records, declared by a class: the list, the record and its forms.
 
-A field's name stands for its column, its fact or its control: what it is called, and how it is
-filled in, is said in the body that clients write.
+A field's name stands for its column, its fact or its control; label, hint and type come from the
+model of the body that clients write.
 """
 
 import hashlib
@@ -53,21 +53,21 @@ from jobauto_prefect.facade.kinds.registry import BY_ITEM, shown_fields
 from jobauto_prefect.kinds import Kind
 
 PAGE = 50
-"""Records of a list's page."""
+"""Records on a page of a list."""
 
 KEY = "idempotency-key"
-"""The control that says which sending of a form this is."""
+"""The hidden control that identifies one submission of a form."""
 
 SHOWN_AGAIN = frozenset({400, 403, 409, 412, 413, 422})
-"""Refusals that somebody can mend in the form."""
+"""Statuses of refusals that the visitor can correct in the form."""
 
 SHARED: Mapping[str, Any] = {"company_id": None}
-"""What a body says of a new record that belongs to no company."""
+"""Members of the body of a new record that belongs to no company."""
 
 
 @dataclass(frozen=True, slots=True)
 class Action:
-    """A link, or with `posts` a button that sends a form."""
+    """A link, or with `posts` a button that submits a form."""
 
     label: str
     href: str
@@ -77,7 +77,7 @@ class Action:
 
 @dataclass(frozen=True, slots=True)
 class Filter:
-    """A control that narrows a list: it takes one of the choices; None: it takes any text."""
+    """A filter of a list: it takes one of `choices`, or any text if they are None."""
 
     name: str
     label: str
@@ -87,16 +87,16 @@ class Filter:
 BY_NAME = Filter("name", Text("Name"))
 BY_COMPANY = Filter("company_id", Text("Company"), lambda visit: visit.choices("companies"))
 BY_STATE = Filter(
-    "enabled", Text("State"), (("true", Text("enabled")), ("false", Text("switched off")))
+    "enabled", Text("State"), (("true", Text("enabled")), ("false", Text("disabled")))
 )
 
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A table of a record's page: of a part of it, or of what is read besides.
+    """A table on a record's page: part of the record, or read separately.
 
-    `empty` is said where there are no rows, `page` is where all of it is, `when` of which records
-    there is such a table.
+    `empty` is the text if there are no rows, `page` the address of the complete list, `when`
+    selects the records that have the table.
     """
 
     key: str
@@ -110,7 +110,7 @@ class Table:
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """A table as the visitor sees it."""
+    """A table with its rows as the visitor sees them."""
 
     table: Table
     rows: Sequence[Sequence[AnyCell]]
@@ -125,7 +125,7 @@ def related(
     columns: Sequence[Column],
     empty: str,
 ) -> Table:
-    """Return the table of the records of a kind that a query chooses."""
+    """Return a table of the records of a kind that match a query."""
     collection = BY_ITEM[item].kind.collection
 
     async def rows(record: Record, visit: Visit) -> Iterable[Record]:
@@ -144,21 +144,20 @@ def related_templates(
     empty: str,
     title: str = Text("Run templates"),
 ) -> Table:
-    """Return the table of the run templates that a query chooses."""
+    """Return a table of the run templates that match a query."""
     columns = (name("runtemplate"), *columns, ACTIVE)
     return related("templates", title, "runtemplate", query, columns, empty)
 
 
 @dataclass(frozen=True, slots=True)
 class RecordForm:
-    """A form that writes a record of a kind by the contract.
+    """A form that writes a record of a kind through the contract.
 
-    `action` is where it is sent, `target` the contract's path, `back` where it leads without being
-    sent. `values` are those the record has, `fixed` is what goes with each sending, `wholes` are
-    the fields of which all goes along. `prefilled` are shown instead of the record's values,
-    `offers` are what fields offer by these names.
-    Afterwards comes the page of the record of `kind`, which says `done`.
-    `is_dangerous`: what it does can't be undone.
+    `action` is the address of the form, `target` the contract's path, `back` the address of the
+    cancel link. `values` are the record's, `prefilled` are shown instead of them. `fixed` is part
+    of each body, `wholes` are the fields that are sent as a whole. `offers` are the suggestions of
+    `named` fields. After success the browser is sent to the record of `kind`, with the notification
+    `done`. `is_dangerous`: the form does something that can't be undone.
     """
 
     title: str
@@ -187,14 +186,14 @@ class RecordForm:
 
     @property
     def is_new(self) -> bool:
-        """Whether it makes a record."""
+        """Whether it creates a record."""
         return self.target.endswith("/")
 
 
 def respond_with_form(
     visit: Visit, form: RecordForm, sent: Form | None = None, error: ContractError | None = None
 ) -> Response:
-    """Send a form, with what was typed and what is wrong where it was sent already."""
+    """Send a form; if it was submitted before, with the typed values and the errors."""
     kept = getattr(visit.request.state, SENT_FORM, None)
     sent = sent or kept
     return visit.respond(
@@ -212,9 +211,9 @@ def respond_with_form(
 
 
 async def save(visit: Visit, form: RecordForm, sent: Form) -> Response:
-    """Write what a form says, and lead to its record's page; show it again where it is refused.
+    """Save a form and redirect to its record's page; show the form again if it is refused.
 
-    A form that has the control `PASSWORD` is sent with the visitor's own.
+    If the form has the control `PASSWORD`, the visitor's password goes with the request.
 
     Raises:
         ContractError: the visitor may not do this.
@@ -235,9 +234,9 @@ async def save(visit: Visit, form: RecordForm, sent: Form) -> Response:
 
 
 def _key_of(form: RecordForm, sent: Form, body: Mapping[str, Any]) -> str:
-    """Return the Idempotency-Key of a sending; "": to change a record needs none.
+    """Return the Idempotency-Key of a submission; "" for changes, which need none.
 
-    A form that comes again as it was makes nothing more; with other values it is a new request.
+    The same form submitted twice creates one record; with other values it is a new request.
     """
     if not form.is_new or not sent.get(KEY):
         return ""
@@ -246,12 +245,13 @@ def _key_of(form: RecordForm, sent: Form, body: Mapping[str, Any]) -> str:
 
 
 class RecordPages:
-    """The pages of a kind; the class of a kind says what they show, and overrides what differs.
+    """The pages of a kind; a subclass declares what they show and overrides what differs.
 
-    `parameter` is the part of addresses that is not as the contract's, `named` is the field that
-    tells records apart for people. `about` and `badges` stand beside that name. `new` is the label
-    of the link to a new one; without it there are no forms. The fields of `identity` are for those
-    who may change what all share. `fixed` goes with each new record, `note` stands above its form.
+    `parameter` is the path parameter if it is not the kind's name, `named` is the field that
+    identifies a record to people. `about` and `badges` are shown beside that name. `new` is the
+    label of the link to a new record; without it there are no forms. Only visitors who may change
+    shared records may change the fields of `identity`. `fixed` is part of the body of each new
+    record, `note` is shown above its form.
     """
 
     kind: ClassVar[Kind]
@@ -292,7 +292,7 @@ class RecordPages:
         return router
 
     def column(self, declared: str | Column) -> Column:
-        """Return a column or fact; of a field it is a fact where the field says something."""
+        """Return a column or fact; the fact of a field is shown only if the field has a value."""
         if isinstance(declared, Column):
             return declared
         return Column(self.shown[declared].label, drawn(declared), has(declared))
@@ -302,28 +302,27 @@ class RecordPages:
         return control_of(BY_ITEM[self.kind.item], field, self.shown[field])
 
     def group(self, declared: FieldGroup) -> FieldGroup:
-        """Return a group of a form with its controls, of which some are named by their fields."""
+        """Return a group of a form with names of fields replaced by their controls."""
         fields = [self.control(each) if isinstance(each, str) else each for each in declared.fields]
         return replace(declared, fields=fields)
 
     def may(self, who: Identity, action: str, record: Record | None = None) -> bool:
-        """Whether somebody may do this to a record, or (None) make one."""
+        """Whether somebody may do this to a record; None: to a new one."""
         permission = f"{self.kind.permissions}.{action}"
         if record is None and self.kind.owner:
             return who.rights.anywhere(permission)
         return who.rights.may(permission, self.company_of(record))
 
     def require(self, visit: Visit, action: str, record: Record | None = None) -> None:
-        """Require a visitor who may. Raises ContractError."""
+        """Require that the visitor may do this. Raises ContractError."""
         if not self.may(visit.who, action, record):
             visit.require(f"{self.kind.permissions}.{action}", self.company_of(record))
 
     def company_of(self, record: Record | None) -> int | None:
-        """Return the company whose rights count; None: a record is nobody's own."""
+        """Return the company whose permissions apply; None if the record belongs to none."""
         return record.get("company_id") if record else None
 
     async def show_list(self, visit: CurrentVisit) -> Response:
-        """List records."""
         view, records = await self.read_list(visit)
         columns = [self.column(each) for each in self.columns]
         filters = [
@@ -360,23 +359,22 @@ class RecordPages:
         return view, list(view.data.values())
 
     def filters_of(self, _visit: Visit) -> Sequence[Filter]:
-        """Return what narrows the list."""
+        """Return the filters of the list."""
         return self.filters
 
     async def beside_list(
         self, _visit: Visit, _view: View, _records: Sequence[Any]
     ) -> Mapping[str, Any]:
-        """Return what the list's own template shows besides."""
+        """Return additional values for the list's own template."""
         return {}
 
     def list_actions(self, visit: Visit) -> list[Action]:
-        """Return what the visitor may do beside the list."""
+        """Return the actions above the list."""
         if not self.new or not self.may(visit.who, "create"):
             return []
         return [Action(self.new, f"{self.address}/new", is_main=True)]
 
     async def show_record(self, visit: CurrentVisit) -> Response:
-        """Show a record."""
         key = visit.request.path_params[self.parameter]
         record = await self.read(visit, key)
         facts = [self.column(each) for each in self.facts]
@@ -401,26 +399,25 @@ class RecordPages:
         )
 
     async def section(self, visit: Visit, record: Record, table: Table) -> Section:
-        """Return a table as the visitor sees it."""
         found = table.rows(record, visit)
         rows = await found if isawaitable(found) else found
         drawn_rows = [[column.draw(each, visit) for column in table.columns] for each in rows]
         return Section(table, drawn_rows, table.page(record))
 
     def contract_page(self, key: object) -> str:
-        """Return the address of the contract's own page of a record."""
+        """Return the address of a record's page in the contract."""
         return f"{CONTRACT}/{self.kind.item}/{key}.html"
 
     async def read(self, visit: Visit, key: Any) -> Any:
-        """Read a record, with what else its page shows. Raises ContractError."""
+        """Read a record, with everything else its page shows. Raises ContractError."""
         return await visit.get(f"/{self.kind.item}/{key}")
 
     def title(self, record: Record, visit: Visit) -> str:
-        """Return what a record's page is called."""
+        """Return the title of a record's page."""
         return name_of(record, visit.languages)
 
     def actions(self, visit: Visit, record: Record) -> list[Action]:
-        """Return what the visitor may do to a record."""
+        """Return the actions of a record that the visitor may use."""
         if not self.may(visit.who, "update", record):
             return []
         return [Action(Text("Edit"), f"{self.address}/{record['id']}/edit", is_main=True)]
@@ -430,34 +427,32 @@ class RecordPages:
         return self.tables
 
     async def show_new_form(self, visit: CurrentVisit) -> Response:
-        """Show the form of a new record, or what asks first on what it depends."""
+        """Show the form of a new record, or the form that first asks what it depends on."""
         return respond_with_form(visit, await self.new_form(visit))
 
     async def make(self, visit: CurrentVisit, sent: SentForm) -> Response:
-        """Make a record."""
+        """Create a record."""
         form = await self.new_form(visit)
         if form.method == "get":
             return respond_with_form(visit, form)
         return await save(visit, form, sent)
 
     async def show_form(self, visit: CurrentVisit) -> Response:
-        """Show the form of a record."""
         return respond_with_form(visit, await self.edit_form(visit))
 
     async def change(self, visit: CurrentVisit, sent: SentForm) -> Response:
-        """Change a record."""
         return await save(visit, await self.edit_form(visit), sent)
 
     async def groups(self, _visit: Visit, _record: Record | None) -> Sequence[FieldGroup]:
-        """Return the fields of a record's form; None: of a new one's."""
+        """Return the fields of the form of a record; None: of a new one."""
         return self.form
 
     def values(self, record: Record) -> Record:
-        """Return a record as its form shows it."""
+        """Return a record's values as its form shows them."""
         return record
 
     def wholes(self, _record: Record | None) -> Sequence[WholeValue]:
-        """Return the fields of a record that are written as a whole; None: of a new one."""
+        """Return the fields of a record that are sent as a whole; None: of a new one."""
         return ()
 
     async def new_form(self, visit: Visit) -> RecordForm:
@@ -468,9 +463,10 @@ class RecordPages:
     async def form_of_new(
         self, visit: Visit, reference: Mapping[str, Any] | None = None, record: Record | None = None
     ) -> RecordForm:
-        """Return the form of a new record for somebody who may make one.
+        """Return the form of a new record for a visitor who may create one.
 
-        `reference` is what the query says of it already, `record` what its fields depend on.
+        `reference` are members of its body that the query gives, `record` is what its fields depend
+        on.
         """
         groups = [self.group(each) for each in await self.groups(visit, record)]
         if self.kind.owner == "shared":
@@ -504,11 +500,11 @@ class RecordPages:
         )
 
     async def _owner(self, visit: Visit) -> FormField:
-        """Return the control that says whose a new record is, of those the visitor may make."""
+        """Return the control for the owner of a new record, among those the visitor may choose."""
         permission = f"{self.kind.permissions}.create"
         companies = await visit.permitted_companies(permission)
         if visit.who.rights.may(permission, None):
-            companies = [("", Text("shared by all")), *companies]
+            companies = [("", Text("shared")), *companies]
         return FormField("/company_id", Text("Company"), "choice", choices=companies)
 
     async def edit_form(self, visit: Visit) -> RecordForm:
@@ -518,11 +514,11 @@ class RecordPages:
         return await self.form_of(visit, record)
 
     def form_title(self, record: Record) -> Text:
-        """Return what the form of a record is called."""
+        """Return the title of the form of a record."""
         return Text("Edit {name}", name=record[self.named])
 
     async def form_of(self, visit: Visit, record: Record) -> RecordForm:
-        """Return the form of a record for somebody who may change it."""
+        """Return the form of a record for a visitor who may change it."""
         groups = [self.group(each) for each in await self.groups(visit, record)]
         if not visit.who.rights.may(f"{self.kind.permissions}.update", None):
             hidden = {f"/{field}" for field in self.identity}

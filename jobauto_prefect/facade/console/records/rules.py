@@ -1,4 +1,4 @@
-"""Event rules: a list, a picture of what starts what, a page of one, and its form."""
+"""Event rules: the list with a diagram, the page of one, and its form."""
 
 from collections import defaultdict
 from collections.abc import Hashable, Mapping, Sequence
@@ -43,7 +43,7 @@ LABEL = 26  # characters
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """What a rule reacts to, or starts."""
+    """A node of the diagram: what a rule reacts to, or what it starts."""
 
     label: str
     href: str
@@ -52,7 +52,7 @@ class Origin:
 
 @dataclass(frozen=True, slots=True)
 class Arrow:
-    """A rule as the picture is to show it; `note` says on what it starts something."""
+    """A rule in the diagram; `note` says when it starts something."""
 
     start: Hashable
     end: Hashable
@@ -63,7 +63,7 @@ class Arrow:
 
 @dataclass(frozen=True, slots=True)
 class Box:
-    """A placed origin; `x` and `y` are of its upper left corner."""
+    """A placed node; `x` and `y` are its upper left corner."""
 
     x: int
     y: int
@@ -75,7 +75,7 @@ class Box:
 
 @dataclass(frozen=True, slots=True)
 class Curve:
-    """A placed arrow: the path of its line."""
+    """A placed arrow; `path` is its SVG path."""
 
     path: str
     href: str
@@ -85,7 +85,7 @@ class Curve:
 
 @dataclass(frozen=True, slots=True)
 class Picture:
-    """All of it; empty where there are no rules."""
+    """The whole diagram; it is empty if there are no rules."""
 
     width: int
     height: int
@@ -94,9 +94,9 @@ class Picture:
 
 
 def draw_rules(origins: Mapping[Any, Origin], arrows: Sequence[Arrow]) -> Picture:
-    """Place the ends of all arrows in columns, so that arrows lead to the right where they can.
+    """Place the nodes in columns so that arrows point to the right where possible.
 
-    Arrows whose ends are not among `origins` are left out.
+    Arrows with an end that is not in `origins` are left out.
     """
     known = [arrow for arrow in arrows if {arrow.start, arrow.end} <= origins.keys()]
     columns = _columns(known)
@@ -111,7 +111,7 @@ def draw_rules(origins: Mapping[Any, Origin], arrows: Sequence[Arrow]) -> Pictur
 
 
 def _columns(arrows: Sequence[Arrow]) -> dict[Any, int]:
-    """Return each end's column: one to the right of all that start it; circles end somewhere."""
+    """Return each node's column, right of all that start it; the loop bound breaks cycles."""
     columns = dict.fromkeys((key for arrow in arrows for key in (arrow.start, arrow.end)), 0)
     for _ in range(len(columns)):
         moved = False
@@ -126,7 +126,7 @@ def _columns(arrows: Sequence[Arrow]) -> dict[Any, int]:
 
 
 def _places(columns: Mapping[Any, int], arrows: Sequence[Arrow]) -> dict[Any, tuple[int, int]]:
-    """Return column and row of each end; what is started stands near to what starts it."""
+    """Return column and row of each node, close to the nodes that start it."""
     starts = defaultdict(list)
     for arrow in arrows:
         starts[arrow.end].append(arrow.start)
@@ -154,33 +154,33 @@ def _curve(arrow: Arrow, places: Mapping[Any, tuple[int, int]]) -> Curve:
     x, y = MARGIN + left * COLUMN + BOX_WIDTH, MARGIN + top * ROW + BOX_HEIGHT // 2
     to_x, to_y = MARGIN + right * COLUMN, MARGIN + bottom * ROW + BOX_HEIGHT // 2
     bend = max(40, abs(to_x - x) // 2)
-    # One that leads past a column does so between its rows.
+    # An arrow that passes a column goes between its rows.
     sag = 0 if right == left + 1 else 2 * ROW // 3
     path = f"M{x},{y} C{x + bend},{y + sag} {to_x - bend},{to_y + sag} {to_x - 4},{to_y}"
     return Curve(path, arrow.href, arrow.note, arrow.is_enabled)
 
 
 MAX_SHOWN = 200
-"""Rules of a page: a picture of more is nothing to look at."""
+"""Rules on a page: a diagram of more is unreadable."""
 
 ENDS = {"event_source_id": "eventsource", "runtemplate_source_id": "runtemplate"}
-"""What a rule reacts to: the field that says it, and its kind."""
+"""What a rule can react to: field and kind."""
 
 
 def _place(rule: Record, field: str) -> tuple[str, str]:
-    """Return kind and number, as text, of what a field of a rule refers to."""
+    """Return kind and id, as text, of the record that a field of a rule refers to."""
     return ENDS.get(field, "runtemplate"), str(rule[field])
 
 
 def _start(rule: Record) -> tuple[str, str]:
-    """Return what a rule reacts to."""
+    """Return kind and id of what a rule reacts to."""
     return _place(rule, next(field for field in ENDS if rule[field] is not None))
 
 
 async def _read_origins(visit: Visit) -> dict[tuple[str, str], Origin]:
-    """Return what rules that were read react to or start, where the visitor may know its name.
+    """Return the records that the rules read so far refer to and whose names the visitor may see.
 
-    What choices say of it tells apart those that have one name.
+    Labels of choices are used because they distinguish records with the same name.
     """
     origins = {}
     for item, is_source in (("eventsource", True), ("runtemplate", False)):
@@ -192,7 +192,7 @@ async def _read_origins(visit: Visit) -> dict[tuple[str, str], Origin]:
 
 
 def _occasion(rule: Record, visit: Visit) -> str:
-    """Return on what a rule starts its run template."""
+    """Describe the event on which a rule starts its run template."""
     translate = visit.translate
     if rule["event_source_id"] is None:
         if rule["on"] == "any":
@@ -203,13 +203,13 @@ def _occasion(rule: Record, visit: Visit) -> str:
 
 
 def _end(place: tuple[str, str], rule: Record) -> Cell:
-    """Return an end of a rule; of one that the visitor may not see, its number."""
+    """Return a link to a record of a rule; its id if the visitor may not see it."""
     if origin := rule["origins"].get(place):
         return link(origin.label, origin.href)
     return text_cell(f"#{place[1]}")
 
 
-OF = Column(Text("Of"), lambda rule, _: _end(_start(rule), rule))
+OF = Column(Text("Origin"), lambda rule, _: _end(_start(rule), rule))
 STARTS = Column(Text("Starts"), lambda rule, _: _end(_place(rule, "runtemplate_id"), rule))
 PRIORITY = Column(Text("Priority"), number("priority"))
 
@@ -219,7 +219,7 @@ async def _templates(visit: Visit) -> Choices:
 
 
 class RulePages(RecordPages):
-    """The pages of event rules; a list is a picture, too."""
+    """The pages of event rules; the list has a diagram, too."""
 
     kind, new, list_template = KINDS["eventrule"], Text("New event rule"), "records/rules.html"
     page_length = MAX_SHOWN
@@ -242,8 +242,8 @@ class RulePages(RecordPages):
         BY_STATE,
     )
     empty = Text(
-        "There is no event rule yet. One says which change, or which end of a job, starts a run "
-        "template."
+        "There are no event rules yet. A rule defines which change, or which end of a job, "
+        "starts a run template."
     )
     badges = (enabled,)
     facts = (OF, STARTS, PRIORITY)
@@ -255,11 +255,11 @@ class RulePages(RecordPages):
             (
                 Column(Text("Key"), lambda pair, _: Cell("code", pair[0])),
                 Column(
-                    Text("Where it stands in the event"),
+                    Text("Path in the event"),
                     lambda pair, _: Cell("code", str(pair[1])),
                 ),
             ),
-            Text("The event gives no values."),
+            Text("The rule takes no values from the event."),
         ),
     )
     form = (
@@ -273,7 +273,7 @@ class RulePages(RecordPages):
     )
 
     async def read_list(self, visit: Visit) -> tuple[View, Sequence[Any]]:
-        """Read rules, each with what rules react to and start."""
+        """Read rules, each with the records that all of them refer to."""
         view, rules = await super().read_list(visit)
         origins = await _read_origins(visit)
         return view, [{**rule, "origins": origins} for rule in rules]
@@ -281,7 +281,7 @@ class RulePages(RecordPages):
     async def beside_list(
         self, visit: Visit, view: View, records: Sequence[Any]
     ) -> Mapping[str, Any]:
-        """Return the picture of the rules."""
+        """Return the diagram of the rules."""
         arrows = [
             Arrow(
                 _start(rule),
@@ -297,14 +297,14 @@ class RulePages(RecordPages):
         return {"picture": draw_rules(origins, arrows), "is_part": is_part}
 
     async def read(self, visit: Visit, key: Any) -> Record:
-        """Read a rule, with the run template it starts where the visitor may see that."""
+        """Read a rule, with the run template it starts if the visitor may see that."""
         rule, target = await super().read(visit, key), None
         with suppress(ContractError):
             target = await visit.get(f"/runtemplate/{rule['runtemplate_id']}")
         return {**rule, "origins": await _read_origins(visit), "target": target}
 
     def title(self, record: Record, visit: Visit) -> str:
-        """Return on what a rule starts its run template."""
+        """Describe the event on which the rule starts its run template."""
         return _occasion(record, visit)
 
     def company_of(self, record: Record | None) -> int | None:
@@ -312,18 +312,18 @@ class RulePages(RecordPages):
         return record["target"]["company_id"] if record and record["target"] else None
 
     def actions(self, visit: Visit, record: Record) -> list[Action]:
-        """Return what the visitor may do to a rule whose run template they see."""
+        """Return the actions of a rule; without its run template there are none."""
         edits = super().actions(visit, record) if record["target"] else []
         return [replace(action, is_main=False) for action in edits]
 
     def may(self, who: Identity, action: str, record: Record | None = None) -> bool:
-        """Whether somebody may do this to a rule; to make one, in some company."""
+        """Whether somebody may do this to a rule; to create one, in any company."""
         if record is None:
             return who.rights.anywhere(f"{self.kind.permissions}.{action}")
         return super().may(who, action, record)
 
     async def groups(self, visit: Visit, _record: Record | None) -> Sequence[FieldGroup]:
-        """Return the fields of a rule's form, with what can be chosen."""
+        """Return the fields of a rule's form, with their choices."""
         templates, nothing = await _templates(visit), ("", Text("nothing"))
         offered = {
             "event_source_id": [nothing, *await read_sources(visit)],
@@ -349,8 +349,8 @@ class RulePages(RecordPages):
         return await self.form_of(visit, rule)
 
     def form_title(self, _record: Record) -> Text:
-        """Return what the form of a rule is called: it has no name."""
-        return Text("Edit the event rule")
+        """Return a title without a name: rules have none."""
+        return Text("Edit event rule")
 
 
 router = RulePages().router()

@@ -1,4 +1,4 @@
-"""Event sources: the databases whose changes are events, and whether they can be read."""
+"""Event sources: the databases whose changes are events, with a connection test."""
 
 from fastapi import Response
 
@@ -41,7 +41,7 @@ def _is_served(source: Record) -> bool:
 
 
 class SourcePages(RecordPages):
-    """The pages of event sources; their passwords are nobody's to see."""
+    """The pages of event sources; passwords are never shown."""
 
     kind, new = KINDS["eventsource"], Text("New event source")
     columns = (
@@ -52,7 +52,10 @@ class SourcePages(RecordPages):
         Column(Text("State"), _state),
     )
     filters = (BY_COMPANY, BY_STATE)
-    empty = Text("There is no event source yet. It is a database that webhooks write into.")
+    empty = Text(
+        "There are no event sources yet. An event source is a database into which "
+        "webhooks write changes."
+    )
     about = (company,)
     badges = (_state,)
     facts = (
@@ -81,7 +84,6 @@ class SourcePages(RecordPages):
     )
 
     def actions(self, visit: Visit, record: Record) -> list[Action]:
-        """Return what the visitor may do to a source."""
         edits = super().actions(visit, record)
         if not edits:
             return []
@@ -89,7 +91,7 @@ class SourcePages(RecordPages):
         return [*edits, Action(Text("Test connection"), test, posts=True)]
 
     def values(self, record: Record) -> Record:
-        """Return a source; without the usual port, which follows the kind of its database."""
+        """Return a source's values; its port is left empty if it is the default of its database."""
         port = str(record["db_port"] or "")
         is_usual = port == USUAL_PORTS.get(record["db_connection"])
         return {**record, "db_port": "" if is_usual else port}
@@ -101,7 +103,7 @@ router = PAGES.router()
 
 @router.post(f"{PAGES.item_path}/test")
 async def try_source(eventsource: int, visit: CurrentVisit) -> Response:
-    """Ask its database whether it answers; its page says what it said."""
+    """Test the connection to the source's database and show the result on its page."""
     answer = await visit.contract.write("POST", f"/eventsource/{eventsource}/test.json", {})
     address = f"{PAGES.address}/{eventsource}"
     if answer["reachable"]:

@@ -1,4 +1,4 @@
-"""Topics: a list, a page with the run templates that bear one, and a form."""
+"""Topics: the list, the page of one with its run templates, and its form."""
 
 from jobauto_prefect.facade.console.records.cells import (
     COMPANY,
@@ -15,8 +15,8 @@ from jobauto_prefect.facade.formats.html.page_language import Text
 from jobauto_prefect.kinds import KINDS
 
 
-def bearers(topic: Record) -> dict[str, str]:
-    """Return what chooses those that bear it: a company's topic counts in its company only."""
+def _templates_with(topic: Record) -> dict[str, str]:
+    """Return the query for the run templates with a topic; a company's topic applies only there."""
     owner = topic["company_id"]
     return {"topic": topic["name"]} | ({} if owner is None else {"company_id": str(owner)})
 
@@ -26,10 +26,12 @@ class TopicPages(RecordPages):
 
     kind, new = KINDS["topic"], Text("New topic")
     columns = (name("topic"), "color", Column(Text("Description"), clipped("description")), OWNER)
-    empty = Text("There is no topic yet. Run templates are found by the topics they bear.")
+    empty = Text("There are no topics yet. Topics group run templates.")
     about = (colour,)
     facts = (OWNER, "description")
-    tables = (related_templates(bearers, (COMPANY,), Text("No run template bears it.")),)
+    tables = (
+        related_templates(_templates_with, (COMPANY,), Text("No run template has this topic.")),
+    )
     form = (FieldGroup(Text("Topic"), ("name", "description", "color")),)
     identity = ("name",)
     fixed = SHARED

@@ -1,6 +1,6 @@
-"""Users: who may sign in, with which roles; what everybody may change of themselves; and tokens.
+"""Users: accounts and their roles, the visitor's own account, and tokens.
 
-A token is what a program signs in with. It is shown once, when it is issued.
+Programs sign in with a token. It is shown once, when it is issued.
 """
 
 from collections.abc import Mapping, Sequence
@@ -61,7 +61,7 @@ from jobauto_prefect.ledger.queries.companies import memberships_of
 ADDRESS = list_address("user")
 OWN_PASSWORD = f"{ADDRESS}/{{user:int}}/password"
 TOKENS = f"{ADDRESS}/{{user:int}}/tokens"
-PRESENT_PASSWORD = FormField(PASSWORD, Text("Your present password"), "secret")
+PRESENT_PASSWORD = FormField(PASSWORD, Text("Your current password"), "secret")
 
 
 def _name(user: Record, _visit: Visit) -> AnyCell:
@@ -69,7 +69,7 @@ def _name(user: Record, _visit: Visit) -> AnyCell:
 
 
 class UserPages(RecordPages):
-    """The pages of users; who may not read them sees themselves."""
+    """The pages of users; visitors without the permission to read them see only themselves."""
 
     kind, new, named = KINDS["user"], Text("New user"), "login"
     columns = (
@@ -80,7 +80,7 @@ class UserPages(RecordPages):
         ENABLED,
     )
     filters = (Filter("login", Text("Login")), BY_STATE)
-    empty = Text("There is nobody yet.")
+    empty = Text("There are no users yet.")
     about = (_name,)
     badges = (enabled,)
     facts = (
@@ -95,13 +95,13 @@ class UserPages(RecordPages):
             (
                 Column(Text("Role"), code("name")),
                 Column(
-                    Text("What it is for"),
+                    Text("Purpose"),
                     lambda role, visit: text_cell(visit.translate(role["description"])),
                 ),
-                Column(Text("Given by"), text("assigned_by")),
+                Column(Text("Assigned by"), text("assigned_by")),
                 Column(Text("Until"), moment("expires_at")),
             ),
-            Text("No role: the account may do what its companies' roles allow."),
+            Text("Without a role, the account may do what its roles in companies allow."),
         ),
         Table(
             "companies",
@@ -113,12 +113,15 @@ class UserPages(RecordPages):
                 ),
                 Column(Text("Role"), role),
             ),
-            Text("In no company: only the roles admin and super_admin hold without one."),
+            Text(
+                "The user belongs to no company. Without one, only the roles admin and "
+                "super_admin have an effect."
+            ),
         ),
     )
 
     def may(self, who: Identity, action: str, record: Record | None = None) -> bool:
-        """Whether somebody may do this to users; everybody may change themselves."""
+        """Whether somebody may do this to users; all users may change their own account."""
         is_own = record is not None and record["id"] == who.user_id
         return (is_own and who.rights.may("profile.update", None)) or super().may(
             who, action, record
@@ -130,11 +133,9 @@ class UserPages(RecordPages):
         return {**await super().read(visit, key), "held": roles.values()}
 
     def title(self, record: Record, _visit: Visit) -> str:
-        """Return the login."""
         return str(record["login"])
 
     def actions(self, visit: Visit, record: Record) -> list[Action]:
-        """Return what the visitor may do to a user."""
         address = f"{self.address}/{record['id']}"
         actions = super().actions(visit, record)
         if actions and record["id"] == visit.who.user_id:
@@ -144,12 +145,12 @@ class UserPages(RecordPages):
         return [*actions, Action(Text("Tokens"), f"{address}/tokens")]
 
     async def groups(self, visit: Visit, record: Record | None) -> Sequence[FieldGroup]:
-        """Return the fields that the visitor may write: of themselves fewer than of others."""
+        """Return the fields that the visitor may write: fewer for their own account."""
         rights = visit.who.rights
         person: list[str | FormField] = ["firstname", "lastname", "email"]
         account: list[str | FormField] = ["login", "enabled"]
         if record is None or record["id"] != visit.who.user_id:
-            hint = Text("Empty: it stays as it is.") if record else ""
+            hint = Text("Leave empty to keep the password.") if record else ""
             person.append(FormField("/password", Text("Password"), "secret", hint))
         groups = [FieldGroup(Text("Person"), person)]
         if not rights.may("users.update", None):
@@ -160,7 +161,7 @@ class UserPages(RecordPages):
                     "/roles",
                     Text("Roles"),
                     "choices",
-                    Text("editor, user and viewer hold only in the companies of the user."),
+                    Text("editor, user and viewer apply only in the user's companies."),
                     choices=[
                         (role, f"{role}: {visit.translate(ROLE_DESCRIPTIONS[role])}")
                         for role in Role
@@ -172,7 +173,7 @@ class UserPages(RecordPages):
 
 
 async def _read_companies(visit: Visit, user_id: int) -> list[Mapping[str, Any]]:
-    """Return id and name of each company of a user that the visitor may see, and the role there."""
+    """Return the companies of a user that the visitor may see, with the user's role in each."""
 
     def read() -> list[Mapping[str, Any]]:
         with visit.service.ledger.reading() as session:
@@ -190,7 +191,7 @@ router = UserPages().router()
 
 @router.get(OWN_PASSWORD)
 async def show_password_form(user: int, visit: CurrentVisit) -> Response:
-    """Show the form in which a visitor changes their own password."""
+    """Show the form that changes the visitor's own password."""
     return respond_with_form(visit, _password_form(visit, user))
 
 
@@ -198,7 +199,7 @@ async def show_password_form(user: int, visit: CurrentVisit) -> Response:
 async def change_password(
     user: int, visit: CurrentVisit, sent: SentForm, service: CurrentService
 ) -> Response:
-    """Change the visitor's own password. It ends their sessions: this browser gets a new one."""
+    """Change the visitor's own password. That ends their sessions; this browser gets a new one."""
     who, request = visit.who, visit.request
     response = await save(visit, _password_form(visit, user), sent)
     if response.status_code == 303 and who.in_session:
@@ -209,7 +210,9 @@ async def change_password(
 
 def _password_form(visit: Visit, user_id: int) -> RecordForm:
     if user_id != visit.who.user_id:
-        raise ContractError(403, "this is for one's own password; edit the user instead")
+        raise ContractError(
+            403, "you can change only your own password here; edit the user instead"
+        )
     new = FormField("/password", Text("New password"), "secret")
     return RecordForm(
         title=Text("Change password"),
@@ -220,7 +223,10 @@ def _password_form(visit: Visit, user_id: int) -> RecordForm:
         values={},
         back=f"{ADDRESS}/{user_id}",
         fixed={"password": ""},
-        note=Text("All your sessions end, and the tokens of sign-ins; this browser goes on."),
+        note=Text(
+            "This ends all your sessions and revokes the tokens of your logins. You "
+            "stay signed in here."
+        ),
     )
 
 
@@ -235,17 +241,20 @@ def _token_state(token: Record, visit: Visit) -> AnyCell:
 
 TOKEN_COLUMNS = (
     Column(Text("Token"), number("id")),
-    Column(Text("Made"), moment("created_at")),
-    Column(Text("Used last"), moment("last_used_at")),
-    Column(Text("Counts until"), moment("expires_at")),
+    Column(Text("Created"), moment("created_at")),
+    Column(Text("Last used"), moment("last_used_at")),
+    Column(Text("Expires"), moment("expires_at")),
     Column(Text("State"), _token_state),
 )
 TOKEN_FORM = [
     FieldGroup(
-        Text("A new token"),
+        Text("New token"),
         [
             FormField(
-                "/days", Text("Days it counts"), "number", Text("Empty: until it is revoked.")
+                "/days",
+                Text("Lifetime in days"),
+                "number",
+                Text("Leave empty for a token that never expires."),
             ),
             PRESENT_PASSWORD,
         ],
@@ -255,15 +264,14 @@ TOKEN_FORM = [
 
 @router.get(TOKENS)
 async def show_tokens(user: int, visit: CurrentVisit) -> Response:
-    """Show a user's tokens."""
     return await _respond(visit, user)
 
 
 @router.post(TOKENS)
 async def issue_token(user: int, visit: CurrentVisit, sent: SentForm) -> Response:
-    """Issue a token, and show its text this once: no other page has it, and no cache."""
+    """Issue a token and show its text once: in this answer only, which is not cached."""
     if not _may(visit.who, user, "users.impersonate"):
-        raise ContractError(403, "you may issue no token here; ask an administrator")
+        raise ContractError(403, "you may not issue tokens for this user; ask an administrator")
     fields = [field for field in fields_of(TOKEN_FORM) if field.pointer != PASSWORD]
     body, password = read_changes(fields, sent, {}), sent.get(PASSWORD, "")
     path = f"/user/{user}/tokens/"
@@ -278,7 +286,7 @@ async def issue_token(user: int, visit: CurrentVisit, sent: SentForm) -> Respons
 
 @router.post(f"{TOKENS}/{{token:int}}/revoke")
 async def revoke_token(user: int, token: int, visit: CurrentVisit) -> Response:
-    """Make a token worthless."""
+    """Revoke a token."""
     await visit.contract.write("DELETE", f"/user/{user}/token/{token}")
     return redirect_after(visit.request, f"{ADDRESS}/{user}/tokens", "revoked")
 
@@ -311,7 +319,7 @@ async def _respond(
 
 
 def _may(who: Identity, user_id: int, permission: str) -> bool:
-    """Whether the visitor may do something with tokens: their own, or with this permission any."""
+    """Whether the visitor may manage a user's tokens: their own, or with this permission any."""
     if user_id == who.user_id:
         return who.rights.may("profile.update", None)
     return who.rights.may(permission, None)

@@ -359,7 +359,7 @@ def _field(name: str, schema: Mapping[str, Any], translate: Translator) -> FormF
         each = translate("name=value, one a line.")
         return FormField(pointer, label, "long", f"{hint} {each}".strip(), form=ASSIGNMENTS)
     if "array" in types:
-        each = translate("One a line.")
+        each = translate("One per line.")
         return FormField(pointer, label, "long", f"{hint} {each}".strip(), form=LINES)
     return FormField(pointer, label, "text", hint)
 

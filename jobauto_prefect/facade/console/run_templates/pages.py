@@ -290,7 +290,7 @@ class TemplatePages(RecordPages):
                 ),
                 Column(Text("Type"), _credential_type),
             ),
-            Text("It has none."),
+            Text("None."),
         ),
         _followers(ActionMode.SUCCESS, Text("After a success")),
         _followers(ActionMode.FAIL, Text("After a failure")),

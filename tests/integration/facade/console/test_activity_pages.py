@@ -82,8 +82,8 @@ def test_an_event_tells_what_it_started_and_is_tried_again(
     answer = post(browser, f"/console/events/{dead_event}/replay")
     assert answer.status_code == 303
     done = browser.get(answer.headers["location"]).text
-    assert "The failed starts were repeated." in done
-    assert "Try again what failed" not in done
+    assert "The starts were repeated." in done
+    assert "Repeat failed starts" not in done
     with ledger.reading() as session:
         delivery = session.scalars(select(Delivery)).one()
         assert (delivery.state, delivery.error) != ("dead", f"no work pool for {HOSTILE}")
@@ -95,7 +95,7 @@ def test_rules_are_a_picture_and_a_table(
     page = browser.get("/console/rules").text
     assert page.count('<rect class="template"') == 2
     assert len(re.findall(r'<path class="arrow" d="M[\d., C-]+"', page)) == 1
-    assert f'data-label="Of"><a href="/console/runtemplates/{records.template}"' in page
+    assert f'data-label="Origin"><a href="/console/runtemplates/{records.template}"' in page
     assert "After failure" in page
     assert 'href="/console/runtemplates/' in page
 
@@ -259,7 +259,7 @@ def test_a_user_is_made_changed_and_told_what_is_wrong(
     assert made.status_code == 303, made.text
     page = browser.get(made.headers["location"]).text
     assert "Saved." in page
-    assert "Changes and runs what there is" in page
+    assert "Changes and runs existing records" in page
     address = made.headers["location"].partition("?")[0]
     changed = {"/login": "petr", "/enabled": "", "/firstname": HOSTILE, "/roles": ""}
     assert post(browser, f"{address}/edit", changed).status_code == 303
@@ -274,7 +274,7 @@ def test_a_viewer_sees_no_button_and_nothing_of_others(
     page = viewer.get(f"/console/events/{dead_event}").text
     assert "/replay" not in page
     assert post(viewer, f"/console/events/{dead_event}/replay").status_code == 403
-    assert "Nothing has changed yet." in viewer.get("/console/audit").text
+    assert "There are no entries yet." in viewer.get("/console/audit").text
     users = viewer.get("/console/users").text
     assert ("New user" in users, ">eva<" in users, ">tom<" in users) == (False, False, True)
     assert 'href="/console/audit"' not in users

@@ -193,7 +193,7 @@ def test_a_member_of_no_company_is_told_so(
         page = browser.get("/").text
     assert "Ltd." not in page
     assert "vm1" not in page
-    assert "You belong to no company yet" in page
+    assert "You do not belong to a company yet" in page
     assert "No failures and no warnings" not in page
 
 

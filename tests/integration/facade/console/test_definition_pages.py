@@ -101,7 +101,7 @@ def test_a_topic_is_made_changed_and_shows_who_bears_it(
     again = post(browser, path, {**form_fields(browser.get(path).text), "/name": "night"})
     assert again.status_code == 412
     address = made.headers["location"].partition("?")[0]
-    assert "No run template bears it." in browser.get(address).text
+    assert "No run template has this topic." in browser.get(address).text
     assert post(browser, f"{address}/edit", {"/color": "00FF00"}).status_code == 303
     topic = rest.get(f"/topic/{address.rpartition('/')[2]}.json").json()
     assert (topic["name"], topic["color"], topic["company_id"]) == ("night", "00FF00", None)
@@ -164,7 +164,7 @@ def test_a_credential_type_is_made_changed_and_used(
     }
     wrong = post(browser, path, {**sent, "/fields": "[{"})
     assert wrong.status_code == 400
-    assert "this is no JSON" in wrong.text
+    assert "this is not valid JSON" in wrong.text
     refused = post(browser, path, {**sent, "/fields": '[{"keyword": "no key"}]'})
     assert refused.status_code == 400
     assert 'aria-invalid="true"' in refused.text

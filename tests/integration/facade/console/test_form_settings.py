@@ -192,7 +192,7 @@ def test_people_are_told_by_mail_and_by_a_webhook(
     template = _saved(browser, rest, boxed, **{"remove:/notices/slack/uri": "true"})
     assert "slack" not in template["notices"]
     page = _send(browser, boxed, __notices__mail__on="").text
-    assert "tick what they are told of" in page
+    assert "select at least one event" in page
     template = _saved(
         browser, rest, boxed, __notices__mail__on="", __notices__mail__to="",
         __notices__finished_by="",

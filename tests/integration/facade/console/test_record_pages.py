@@ -192,7 +192,7 @@ def test_a_credential_is_made_of_the_fields_of_its_type_and_its_secrets_stay(
 
     path = f"/console/credentials/{number}/edit"
     page = browser.get(path).text
-    assert "There is one already; empty means it stays." in page
+    assert "A value is stored. Leave empty to keep it." in page
     sent = {**form_fields(page), "/values/BANK_USER": "carl", "/max_jobs": "2"}
     assert post(browser, path, sent).status_code == 303
     credential = rest.get(f"/credential/{number}.json").json()
@@ -263,7 +263,7 @@ def test_a_member_is_added_changed_and_removed(
         assert f"{role}: " in browser.get(company).text
         assert f"{role}: " in browser.get(f"/console/users/{nina}").text
     answer = post(browser, path, {**sent, "/role": ""})
-    assert "The membership was ended." in browser.get(answer.headers["location"]).text
+    assert "The membership was removed." in browser.get(answer.headers["location"]).text
     assert rest.get(f"/company/{records.company}/users.json").json() == {}
     for wrong in ({"/role": ""}, {"/user_id": "nobody"}, {"/user_id": ""}):
         refused = post(browser, path, {**sent, **wrong})
@@ -274,8 +274,8 @@ def test_a_member_is_added_changed_and_removed(
 @pytest.mark.parametrize(
     ("rows", "problem"),
     [
-        ([("TOWN", "Brno"), ("TOWN", "Praha")], "there is a value TOWN already; change it there"),
-        ([("COMPANY_TOWN", "Brno")], "there is a value COMPANY_TOWN already; change it there"),
+        ([("TOWN", "Brno"), ("TOWN", "Praha")], "a value TOWN exists already; change it there"),
+        ([("COMPANY_TOWN", "Brno")], "a value COMPANY_TOWN exists already; change it there"),
         ([("", "Brno")], "give this value a name"),
     ],
 )

@@ -32,7 +32,7 @@ def test_a_job_gets_what_was_changed_in_the_form_and_nothing_else(
     page = browser.get(path).text
     assert SECRET not in page
     assert page.count('type="password"') == 1
-    assert "take it away" not in page  # a job can't do without what its run template has
+    assert 'name="remove:' not in page  # a job can't do without what its run template has
     assert "<code>COUNT</code>" in page
     fields = form_fields(page)
     assert fields["/env/COUNT"] == "3"

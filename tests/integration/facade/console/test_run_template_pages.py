@@ -56,7 +56,7 @@ def test_a_list_is_narrowed_and_its_address_says_how(
 ) -> None:
     page = browser.get(f"{LIST}?{query.format(**vars(records))}").text
     assert ("Acme invoices" in _names(page)) is expected
-    assert ("Nothing is like this." in page) is not expected
+    assert ("Nothing matches." in page) is not expected
     assert 'href="/console/runtemplates">Show all</a>' in page
 
 
