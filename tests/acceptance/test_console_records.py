@@ -137,7 +137,7 @@ def test_an_operator_sets_up_a_company_and_mends_a_run_template_in_two_languages
 
     visitor.press("Edit")
     visitor.unfold("After a success")
-    visitor.fill_in("This run template starts", "wayne/None such")
+    visitor.fill_in("Run template to start", "wayne/None such")
     visitor.unfold("Notifications")
     visitor.tick("a job failed and will not be retried")
     visitor.fill_in("Mail addresses", "bruce@example.com")
@@ -146,7 +146,7 @@ def test_an_operator_sets_up_a_company_and_mends_a_run_template_in_two_languages
     visitor.press("Save")
     assert "Nothing was saved. Correct the following:" in visitor.text
     assert "there is no run template 'wayne/None such'" in visitor.text  # its part is unfolded
-    visitor.fill_in("This run template starts", "acme/Probe")
+    visitor.fill_in("Run template to start", "acme/Probe")
     visitor.press("Save")
     assert "Saved." in visitor.text
     template = service.rest().get(f"/api/v1/runtemplate/{template['id']}.json").json()
@@ -160,7 +160,7 @@ def test_an_operator_sets_up_a_company_and_mends_a_run_template_in_two_languages
     visitor.open(f"/console/runtemplates/{template['id']}")
     assert visitor.browser.find_elements(By.CSS_SELECTOR, ".strip .mark")
     visitor.press("Pause")
-    assert "The run template was paused: nothing starts until it is resumed." in visitor.text
+    assert "The run template was paused: no jobs start until it is resumed." in visitor.text
     template = service.rest().get(f"/api/v1/runtemplate/{template['id']}.json").json()
     assert template["active"] is False
     messages = [str(entry["message"]) for entry in visitor.browser.get_log("browser")]

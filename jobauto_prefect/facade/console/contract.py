@@ -1,7 +1,7 @@
 """In-process client of the contract: pages call its routes on behalf of the visitor.
 
 Permissions, checks and audit are the same as for any other client. The visitor's request has passed
-the layers in front of the routes (sign-in, limits, log, metrics) already: its inner calls skip them.
+the layers in front of the routes (sign-in, limits, log, metrics) already: inner calls skip them.
 """
 
 import asyncio

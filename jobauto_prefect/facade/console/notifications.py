@@ -24,7 +24,7 @@ NOTIFICATIONS: Mapping[str, str] = {
     "lost": "The worker was declared lost; its jobs will be retried.",
     "member_removed": "The membership was removed.",
     "member_saved": "The membership was saved.",
-    "paused": "The run template was paused: nothing starts until it is resumed.",
+    "paused": "The run template was paused: no jobs start until it is resumed.",
     "reachable": "The connection works.",
     "unreachable": "The connection does not work.",
     "replayed": "The starts were repeated.",

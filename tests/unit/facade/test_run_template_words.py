@@ -38,7 +38,7 @@ from tests.support.definitions import PROBE
         ("0 9 * * 1#2", "by 0 9 * * 1#2", "podle 0 9 * * 1#2"),
         ("0 9 1 * 1", "by 0 9 1 * 1", "podle 0 9 1 * 1"),
         ("*/7 8-18 * * *", "by */7 8-18 * * *", "podle */7 8-18 * * *"),
-        ("  ", "only when asked", "jen na požádání"),
+        ("  ", "on demand", "jen na požádání"),
     ],
 )
 def test_an_expression_of_cron_is_told_in_words(cron: str, english: str, czech: str) -> None:
@@ -69,10 +69,10 @@ def test_a_value_comes_from_the_last_source_that_has_it() -> None:
         "GREETING": ("hi", "template"),
         "TARGET": ("typed", "credential {name}"),
         "COUNT": ("4", "credential {name}"),
-        "LOUD": ("false", "default of the application"),
+        "LOUD": ("false", "application default"),
         "PASSWORD": ("", None),
-        "RESULT_FILE": ("result.json", "default of the application"),
-        "COMPANY_TOWN": ("Prague", "default of the application"),
+        "RESULT_FILE": ("result.json", "application default"),
+        "COMPANY_TOWN": ("Prague", "application default"),
         "EXTRA": ("1", "template"),
     }
 

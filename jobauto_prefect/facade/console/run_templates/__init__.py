@@ -1,1 +1,1 @@
-"""Pages of run templates: find one, see how it does, run, pause and change it."""
+"""The console's pages for run templates."""

@@ -1,4 +1,4 @@
-"""The fields of a run template's form: schedule, attempts, actions, executor, blocks."""
+"""The fields of a run template's form."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -36,12 +36,16 @@ OPERATED = FieldGroup(
     Text("State"),
     [
         FormField(
-            "/active", Text("Active"), "flag", Text("Without it nothing starts."), default=True
+            "/active",
+            Text("Active"),
+            "flag",
+            Text("An inactive run template starts no jobs."),
+            default=True,
         ),
         FormField("/note", Text("Note"), "long"),
     ],
 )
-"""What whoever may change its jobs' course may change."""
+"""The only fields for visitors who may operate its jobs but not configure it."""
 
 NAMED = FieldGroup(
     Text("Name and schedule"),
@@ -49,7 +53,7 @@ NAMED = FieldGroup(
         FormField("/name", Text("Name"), is_required=True),
         FormField(
             "/interv",
-            Text("How often"),
+            Text("Frequency"),
             "choice",
             choices=[(code, Text(text)) for code, text in INTERVALS.items()],
             default="n",
@@ -58,97 +62,99 @@ NAMED = FieldGroup(
             "/cron",
             Text("Cron expression"),
             hint=Text(
-                "Minute, hour, day, month, weekday; for the custom schedule. 30 6 * * 1-5 is each "
-                "working day at 6:30."
+                "For a custom schedule: minute, hour, day, month, weekday. 30 6 * * 1-5 means "
+                "working days at 6:30."
             ),
         ),
         FormField(
             "/timezone",
             Text("Time zone"),
-            hint=Text("Such as Europe/Prague; empty means that of the company."),
+            hint=Text("For example Europe/Prague. Leave empty to use the company's."),
         ),
         FormField(
             "/deadline_offset",
             Text("Deadline"),
             hint=Text(
-                "So long after a window begins (+3h), or at a time of day (06:30); empty means "
-                "the window's end."
+                "Relative to the begin of the window (+3h) or as a time of day (06:30). Leave "
+                "empty for the end of the window."
             ),
         ),
-        FormField("/allow_late", Text("A success after the deadline counts"), "flag"),
+        FormField("/allow_late", Text("Accept success after the deadline"), "flag"),
     ],
 )
 
 ATTEMPTS = FieldGroup(
     Text("Attempts and windows"),
     [
-        _number("/delay", Text("Starts after the beginning of its window by, seconds"), "", 0),
-        _number("/timeout_seconds", Text("May run for, seconds")),
-        _number("/max_attempts", Text("Attempts in all"), Text("Empty means 3.")),
-        _number("/retry_min_gap", Text("Between two attempts, seconds"), "", 0),
+        _number("/delay", Text("Delay after the window begins (seconds)"), "", 0),
+        _number("/timeout_seconds", Text("Timeout (seconds)")),
+        _number("/max_attempts", Text("Maximum attempts"), Text("Leave empty for 3.")),
+        _number("/retry_min_gap", Text("Gap between attempts (seconds)"), "", 0),
         _choice(
             "/retry_backoff",
-            Text("The gap between attempts"),
-            ("none", Text("stays the same")),
-            ("linear", Text("grows by itself each time")),
-            ("exponential", Text("doubles each time")),
+            Text("Growth of the gap"),
+            ("none", Text("constant")),
+            ("linear", Text("linear")),
+            ("exponential", Text("exponential")),
         ),
         FormField(
             "/retry_undeclared",
-            Text("Exit codes that nobody has declared are tried again"),
+            Text("Retry undeclared exit codes"),
             "flag",
         ),
         _choice(
             "/overlap",
-            Text("When the job of the window before still runs"),
+            Text("Overlap with the previous window's job"),
             ("wait", Text("wait for its end")),
             ("skip", Text("miss the window")),
-            ("parallel", Text("run beside it")),
+            ("parallel", Text("run in parallel")),
         ),
         _choice(
             "/misfire",
-            Text("Of windows that passed in an outage"),
-            ("latest", Text("the newest one runs")),
-            ("all", Text("all of them run")),
-            ("skip", Text("none runs")),
+            Text("Windows that passed during an outage"),
+            ("latest", Text("run the newest")),
+            ("all", Text("run all")),
+            ("skip", Text("run none")),
         ),
         _choice(
             "/on_closed",
             Text("Windows in closed time"),
-            ("excuse", Text("are excused")),
-            ("move", Text("are moved to its end")),
+            ("excuse", Text("excuse")),
+            ("move", Text("move to the end of closed time")),
         ),
         _choice(
             "/on_contact_lost",
-            Text("A job whose worker has lost contact"),
-            ("finish", Text("goes on")),
-            ("stop", Text("is stopped")),
+            Text("Job when its worker loses contact"),
+            ("finish", Text("continue")),
+            ("stop", Text("stop")),
         ),
     ],
     is_folded=True,
 )
-"""What is about attempts, and about windows that can't be kept."""
+"""Attempts, and windows that can't run on time."""
 
-USUAL = Text("Empty means the usual one.")
+USUAL = Text("Leave empty for the default.")
 QUEUE = [
     FormField("/pool", Text("Work pool"), hint=USUAL),
     FormField("/queue", Text("Work queue"), hint=USUAL),
     FormField(
         "/queue_priority",
-        Text("Priority of the queue"),
+        Text("Queue priority"),
         "number",
-        Text("Where workers are full the lowest number comes first; empty: as it is."),
+        Text(
+            "If workers are full, the lowest number goes first. Leave empty to keep it unchanged."
+        ),
     ),
 ]
-"""The fields that say which workers run its jobs, and in what order."""
+"""The fields that decide which workers run its jobs, and in what order."""
 
 
 async def choice_groups(visit: Visit, company_id: int) -> list[FieldGroup]:
-    """Return the groups of what is chosen among other records."""
+    """Return the groups of fields that refer to other records."""
     credentials = await visit.choices("credentials", {"company_id": company_id})
     fields = await choice_fields(visit)
     title = Text("Credentials")
-    hint = Text("Of two that give the same value the later one counts.")
+    hint = Text("If two provide the same value, the later one applies.")
     held = FormField("/credentials", title, "choices", hint, choices=credentials, default=())
     groups = [FieldGroup(title, [held])]
     return [*groups, FieldGroup(Text("Topics and calendars"), fields)] if fields else groups
@@ -160,7 +166,7 @@ def value_fields(
     languages: Sequence[str],
     translate: Translator,
 ) -> list[FormField]:
-    """Return the fields of its own values; `values` are what counts where it says nothing."""
+    """Return the fields of the run template's values; `values` apply where it sets none."""
     inherited = {value.key: value for value in values}
     fields = [
         _value_field(value, languages, translate)
@@ -182,7 +188,7 @@ def _value_field(value: SourcedValue, languages: Sequence[str], translate: Trans
 
 
 TEMPLATES = "templates"
-"""What a form offers with the names of run templates."""
+"""Key of the suggestions with the names of run templates."""
 
 
 LEADING = {
@@ -191,11 +197,11 @@ LEADING = {
     Action.RESCHEDULE: "delay",
     Action.WEBHOOK: "uri",
 }
-"""Of each action that says more than its name the part without which there is none."""
+"""The required part of each action that has settings."""
 
 
 def action_groups(apps: Choices) -> list[FieldGroup]:
-    """Return the fields of what follows a success, and of what follows a failure."""
+    """Return the fields for the actions after a success and after a failure."""
     titles = {
         ActionMode.SUCCESS: Text("After a success"),
         ActionMode.FAIL: Text("After a failure"),
@@ -211,45 +217,45 @@ def _fields(pointer: str, apps: Choices) -> list[FormField]:
     return [
         FormField(
             f"{pointer}/{Action.CHAIN}/runtemplate_id",
-            Text("This run template starts"),
+            Text("Run template to start"),
             "named",
-            Text("The short name of a company, a slash, and the name of its run template."),
+            Text("Short name of the company, a slash, and the name of the run template."),
             offer=TEMPLATES,
         ),
         FormField(
             f"{pointer}/{Action.LAUNCH}/app_id",
-            Text("This application starts, by its only run template in the company"),
+            Text("Application to start (by its only run template in the company)"),
             "choice",
             choices=[nothing, *apps],
         ),
         FormField(
             f"{pointer}/{Action.RESCHEDULE}/delay",
-            Text("It starts again after, seconds"),
+            Text("Restart after (seconds)"),
             "number",
         ),
         FormField(
             f"{pointer}/{Action.STOP}",
-            Text("It follows its schedule no more"),
+            Text("Stop following the schedule"),
             "flag",
         ),
         FormField(
             f"{pointer}/{Action.WEBHOOK}/uri",
-            Text("This address is told"),
-            hint=Text("A webhook: https://…"),
+            Text("Webhook URL"),
+            hint=Text("The service calls it after the job: https://…"),
         ),
         FormField(
             f"{pointer}/{Action.WEBHOOK}/secret",
-            Text("Key of the signature"),
+            Text("Signing key"),
             "secret",
-            Text("For another address it has to be given again."),
+            Text("Enter it again when you change the URL."),
         ),
     ]
 
 
 def whole_actions(record: Mapping[str, Any] | None, paths: Mapping[str, str]) -> list[WholeValue]:
-    """Return the actions of a record, as the fields show them; None: it is new.
+    """Return the actions of a record as the fields show them; None: a new record.
 
-    `paths` are the names of run templates, with their companies, by their ids.
+    `paths` are the run templates as `company/name`, by id.
     """
     return [
         WholeValue(mode, _shown(record[mode] if record else {}, paths), _join_actions)
@@ -268,7 +274,7 @@ def _shown(actions: Mapping[str, Any], paths: Mapping[str, str]) -> dict[str, An
 
 
 def _join_actions(shown: dict[str, Any]) -> dict[str, Any]:
-    """Return the actions that there are; a key stays with the action whose it is."""
+    """Return the set actions; one with just a new signing key stays for the contract to refuse."""
     joined = {}
     for name, config in shown.items():
         leading = LEADING.get(Action(name))
@@ -285,7 +291,7 @@ SETTINGS = "executor_settings"
 def possible_executors(app: Mapping[str, Any], *, may_any: bool) -> list[str]:
     """Return the executors that can run an application.
 
-    What has an image is run without it only where somebody may choose `may_any`.
+    An application with an image runs without it only if the visitor `may_any`.
     """
     image = app.get("ociimage")
     return [
@@ -296,14 +302,14 @@ def possible_executors(app: Mapping[str, Any], *, may_any: bool) -> list[str]:
 
 
 def executor_fields(names: Sequence[str]) -> list[FormField]:
-    """Return the fields that say which of these executors run its jobs."""
+    """Return the fields for the executor and its alternatives."""
     choices = [(name, name) for name in names]
     first = FormField("/executor", Text("Executor"), "choice", choices=choices, default="Native")
     if len(choices) < 2:
         return [first]
     others = FormField(
         "/executors",
-        Text("Executors that a job may name instead"),
+        Text("Alternative executors for single jobs"),
         "choices",
         choices=choices,
         default=(),
@@ -312,7 +318,7 @@ def executor_fields(names: Sequence[str]) -> list[FormField]:
 
 
 def setting_groups(translate: Translator, names: Sequence[str]) -> list[FieldGroup]:
-    """Return the fields of what executors take, together where the same ones take them."""
+    """Return the fields of executor settings, grouped by the executors that take them."""
     takers: dict[str, list[str]] = {}
     schemas: dict[str, Mapping[str, Any]] = {}
     for name in names:
@@ -333,7 +339,7 @@ def setting_groups(translate: Translator, names: Sequence[str]) -> list[FieldGro
 
 
 def whole_settings(record: Mapping[str, Any] | None) -> WholeValue:
-    """Return a record's executor settings; None: it is new."""
+    """Return a record's executor settings; None: a new record."""
     return WholeValue(SETTINGS, record[SETTINGS] if record else {}, without_nothing)
 
 
@@ -344,7 +350,7 @@ def _field(name: str, schema: Mapping[str, Any], translate: Translator) -> FormF
     if "enum" in schema:
         called = {
             "always": translate("always"),
-            "missing": translate("where it is missing"),
+            "missing": translate("if missing"),
             "never": translate("never"),
         }
         labels = {value: called.get(value, value) for value in schema["enum"]}
@@ -356,7 +362,7 @@ def _field(name: str, schema: Mapping[str, Any], translate: Translator) -> FormF
     if {"number", "integer"} & types:
         return FormField(pointer, label, "number", hint, form=NUMBER)
     if "object" in types:
-        each = translate("name=value, one a line.")
+        each = translate("name=value, one per line.")
         return FormField(pointer, label, "long", f"{hint} {each}".strip(), form=ASSIGNMENTS)
     if "array" in types:
         each = translate("One per line.")
@@ -365,33 +371,35 @@ def _field(name: str, schema: Mapping[str, Any], translate: Translator) -> FormF
 
 
 def _words(name: str, translate: Translator) -> tuple[str, str] | None:
-    """Return what a setting is called, and a hint; None: another package has added it."""
+    """Return label and hint of a setting; None if another package has added it."""
     words = {
         "user": (translate("User"), translate("UID or UID:GID of the process.")),
-        "memory": (translate("Memory at most"), translate("In bytes, or with k, m, g: 512m.")),
-        "cpu": (translate("Cores at most"), translate("Such as 0.5.")),
-        "pull": (translate("The image is pulled"), ""),
+        "memory": (translate("Memory limit"), translate("In bytes, or with k, m or g: 512m.")),
+        "cpu": (translate("CPU limit (cores)"), translate("For example 0.5.")),
+        "pull": (translate("Image pull"), ""),
         "read_only": (
-            translate("Read-only"), translate("Nothing can be written but the job's folder."),
+            translate("Read-only"), translate("Only the job's folder is writable."),
         ),
-        "network": (translate("Network"), translate("Empty means the engine's own; none is none.")),
-        "ulimits": (translate("Limits of the process"), translate("Such as nofile=1024:2048.")),
-        "runtime": (translate("Runtime"), translate("Empty means the engine's own.")),
+        "network": (translate("Network"), translate(
+                "Leave empty for the engine's default; none disables the network.")),
+        "ulimits": (translate("Process limits"), translate("For example nofile=1024:2048.")),
+        "runtime": (translate("Runtime"), translate("Leave empty for the engine's default.")),
         "init": (
-            translate("A small init comes first"), translate("It passes signals on."),
+            translate("Init process"), translate("Forwards signals to the program."),
         ),
         "memory_request": (
-            translate("Memory a node must have left"), translate("Empty means: as at most."),
+            translate("Memory request"), translate("Leave empty to use the limit."),
         ),
         "cpu_request": (
-            translate("Cores a node must have left"), translate("Empty means: as at most."),
+            translate("CPU request (cores)"), translate("Leave empty to use the limit."),
         ),
         "service_account": (
-            translate("Service account"), translate("Empty means the namespace's, without token."),
+            translate("Service account"), translate(
+                    "Leave empty for the namespace's default, without a token."),
         ),
-        "image_pull_secrets": (translate("Secrets for pulling the image"), ""),
+        "image_pull_secrets": (translate("Image pull secrets"), ""),
         "labels": (translate("Labels of the Job and its pod"), ""),
-        "node_selector": (translate("Labels a node must have"), ""),
+        "node_selector": (translate("Node selector"), ""),
     }  # fmt: skip
     return words.get(name)
 
@@ -415,15 +423,15 @@ def _read(text: str) -> list[dict[str, Any]]:
 
 
 BLOCKS = FieldGroup(
-    Text("Blocks of Prefect"),
+    Text("Prefect blocks"),
     [
         FormField(
             "/blocks",
             Text("Values from blocks"),
             "long",
             Text(
-                "One a line: VARIABLE=type/name/field, such as DB_PASSWORD=secret/acme-db/value; "
-                "a.b is the field b of a."
+                "One per line: VARIABLE=type/name/field, for example "
+                "DB_PASSWORD=secret/acme-db/value. a.b is the field b of a."
             ),
             form=TextForm(_write, _read),
             blank=[],

@@ -1,4 +1,4 @@
-"""Run templates: a list that shows how each does, a page of one, and its forms."""
+"""Run templates: the list with their last jobs, the page of one, and its forms."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -92,9 +92,9 @@ CONFIGURE = "companies.update"
 
 
 def _strip(template: Record, visit: Visit) -> Strip:
-    """Draw jobs as marks that lead to them; each says its state and when that was."""
+    """Draw the last jobs as marks with links; their titles tell state and time."""
     marks = [_mark(job, visit) for job in template["last_jobs"]]
-    return Strip(marks, visit.translate("It has not run yet."))
+    return Strip(marks, visit.translate("No jobs yet."))
 
 
 def _mark(job: LastJob, visit: Visit) -> Mark:
@@ -119,8 +119,8 @@ def _zone(template: Record, visit: Visit) -> str:
 
 
 def _time(field: str) -> Column:
-    """Return the column of a time of a window, by the clock of its zone."""
-    labels = {"launch_at": Text("At"), "deadline": Text("Deadline")}
+    """Return the column of a window's time in the window's time zone."""
+    labels = {"launch_at": Text("Time"), "deadline": Text("Deadline")}
 
     def draw(window: Record, _visit: Visit) -> AnyCell:
         at = datetime.fromisoformat(window[field]).astimezone(ZoneInfo(window["timezone"]))
@@ -161,7 +161,7 @@ def _credential_type(pair: tuple[Record, Record], visit: Visit) -> AnyCell:
 
 
 def _followers(mode: ActionMode, title: str) -> Table:
-    """Return the table of what follows the end of a job, where something does."""
+    """Return the table of the actions after a job's end, shown only if there are any."""
     return Table(
         mode,
         title,
@@ -195,7 +195,7 @@ def _windows(empty: Text, *, is_active: bool) -> Table:
 
 
 async def _only_credential(visit: Visit) -> Choices:
-    """Return the credential that the list is narrowed to; its page leads here."""
+    """Return the credential that the list is filtered by, which its page links to."""
     given = visit.asked("credential_id")["credential_id"]
     names = {str(number): name for number, name, _ in await visit.contract.names("credentials")}
     return [(given, names.get(given, given))]
@@ -221,7 +221,9 @@ class TemplatePages(RecordPages):
         Filter("active", Text("State"), (("true", Text("active")), ("false", Text("paused")))),
         Filter("credential_id", Text("Credential"), _only_credential),
     )
-    empty = Text("There is no run template yet. It says how a company runs an application.")
+    empty = Text(
+        "There are no run templates yet. A run template defines how a company runs an application."
+    )
     about = (
         lambda each, _: link_to("company", each["company_id"], each["records"].company["name"]),
         lambda each, visit: link_to(
@@ -253,16 +255,16 @@ class TemplatePages(RecordPages):
             "jobs",
             Text("Last jobs"),
             lambda each, _: [each] if each["last_jobs"] else [],
-            (Column(Text("The newest last"), _strip),),
-            Text("It has not run yet."),
+            (Column(Text("Newest last"), _strip),),
+            Text("No jobs yet."),
             lambda each: f"{list_address('job')}?runtemplate_id={each['id']}",
         ),
         _windows(
-            Text("It has no schedule: it runs when somebody or something asks for it."),
+            Text("No schedule: jobs start on demand only."),
             is_active=True,
         ),
         _windows(
-            Text("It is paused: nothing starts until it is resumed."),
+            Text("Paused: no jobs start until it is resumed."),
             is_active=False,
         ),
         Table(
@@ -297,18 +299,18 @@ class TemplatePages(RecordPages):
     )
 
     def filters_of(self, visit: Visit) -> Sequence[Filter]:
-        """Return what narrows the list; the credential where it is narrowed to one."""
+        """Return the filters of the list; the credential only where it is in use."""
         is_narrowed = visit.asked("credential_id")
         return [each for each in self.filters if is_narrowed or each.name != "credential_id"]
 
     def may(self, who: Identity, action: str, record: Record | None = None) -> bool:
-        """Whether somebody may do this; to make one, somewhere."""
+        """Whether somebody may do this; to create one, in any company."""
         if record is None:
             return who.rights.anywhere(CONFIGURE)
         return super().may(who, action, record)
 
     async def read_list(self, visit: Visit) -> tuple[View, Sequence[Any]]:
-        """Read run templates with their last jobs, and when each starts next."""
+        """Read run templates with their last jobs and next starts."""
         view, records = await super().read_list(visit)
         ids = [record["id"] for record in records]
 
@@ -326,7 +328,7 @@ class TemplatePages(RecordPages):
         ]
 
     async def read(self, visit: Visit, key: Any) -> Record:
-        """Read a run template with what it refers to, its last jobs and its next windows."""
+        """Read a run template with the records it refers to, its last jobs and its next windows."""
         records = await read_template(visit, key)
 
         def read() -> list[LastJob]:
@@ -340,11 +342,9 @@ class TemplatePages(RecordPages):
         return {**records.template, "records": records, "last_jobs": jobs, "windows": windows}
 
     def title(self, record: Record, _visit: Visit) -> str:
-        """Return the name."""
         return str(record["name"])
 
     def actions(self, visit: Visit, record: Record) -> list[Action]:
-        """Return what the visitor may do."""
         address, may = page_of("runtemplate", record["id"]), visit.who.rights.may
         actions = []
         if record["active"] and may("jobs.create", record["company_id"]):
@@ -371,7 +371,7 @@ class TemplatePages(RecordPages):
         )
 
     async def new_form(self, visit: Visit) -> RecordForm:
-        """Return the form of a new one; first ask for whom, and which application."""
+        """Return the form of a new run template; company and application are asked for first."""
         reference = visit.asked_ids("company_id", "app_id")
         company_id, app_id = (reference.get(name) for name in ("company_id", "app_id"))
         if company_id is None or app_id is None:
@@ -391,7 +391,7 @@ class TemplatePages(RecordPages):
 
     async def groups(self, visit: Visit, record: Record | None) -> Sequence[FieldGroup]:
         """Return the fields that the visitor may change."""
-        assert record is not None  # noqa: S101 - a new one refers to records, too
+        assert record is not None  # noqa: S101 - a new one refers to records as well
         records: TemplateRecords = record["records"]
         rights, company_id = visit.who.rights, records.company["id"]
         if not rights.may(CONFIGURE, company_id):
@@ -410,7 +410,7 @@ class TemplatePages(RecordPages):
             ATTEMPTS,
             *action_groups(apps),
             notice_group(of_template=True),
-            FieldGroup(Text("Where it runs"), placed, is_folded=True),
+            FieldGroup(Text("Executor and work pool"), placed, is_folded=True),
             *setting_groups(visit.translate, executors),
             retention_group(of_template=True),
             *([BLOCKS] if rights.may(NAME_BLOCKS, None) else []),
@@ -420,7 +420,7 @@ class TemplatePages(RecordPages):
     async def _chooser(
         self, visit: Visit, company_id: int | None, app_id: int | None
     ) -> RecordForm:
-        """Return the form that asks for whom, and which application: the other fields follow."""
+        """Return the form that asks for company and application."""
         if not visit.who.rights.anywhere(CONFIGURE):
             visit.require(CONFIGURE, company_id)
         companies = await visit.permitted_companies(CONFIGURE)
@@ -429,7 +429,7 @@ class TemplatePages(RecordPages):
             FormField("company_id", Text("Company"), "choice", choices=companies),
             FormField("app_id", Text("Application"), "choice", choices=apps),
         ]
-        group = FieldGroup(Text("What is run, and for whom"), fields)
+        group = FieldGroup(Text("Company and application"), fields)
         return self.chooser(group, {"company_id": company_id, "app_id": app_id})
 
 
@@ -459,13 +459,13 @@ router = PAGES.router()
 
 @router.post(f"{PAGES.item_path}/pause")
 async def pause(runtemplate: int, visit: CurrentVisit) -> Response:
-    """Let a run template start no more jobs."""
+    """Pause a run template: it starts no jobs."""
     return await _set_active(visit, runtemplate, active=False)
 
 
 @router.post(f"{PAGES.item_path}/resume")
 async def resume(runtemplate: int, visit: CurrentVisit) -> Response:
-    """Let a run template start jobs again."""
+    """Resume a run template: it starts jobs again."""
     return await _set_active(visit, runtemplate, active=True)
 
 

@@ -1,4 +1,4 @@
-"""The form that runs a run template: its values as they are, to be changed for one job."""
+"""The form that runs a run template, with values that can be changed for one job."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -31,13 +31,13 @@ router = late_routes.router(include_in_schema=False)
 
 @router.get(PATH)
 async def show_run_form(runtemplate: int, visit: CurrentVisit, job: int | None = None) -> Response:
-    """Show the form; `job` is one whose own values are filled in."""
+    """Show the form, filled in with the values that were set for `job`."""
     return respond_with_form(visit, await _read_form(visit, runtemplate, job))
 
 
 @router.post(PATH)
 async def run(runtemplate: int, visit: CurrentVisit, sent: SentForm) -> Response:
-    """Create a job with the values that were changed."""
+    """Create a job with the changed values."""
     return await save(visit, await _read_form(visit, runtemplate, None), sent)
 
 
@@ -46,11 +46,11 @@ async def _read_form(visit: Visit, template_id: int, job_id: int | None) -> Reco
     visit.require("jobs.create", records.company["id"])
     values = records.values
     prefilled: Mapping[str, str] = {}
-    note = Text("What you change counts for this one job.")
+    note = Text("Changes apply to this job only.")
     if job_id is not None:
         prefilled = await _own_values(visit, template_id, job_id)
         note = Text(
-            "The values are those of job {number}. Secrets it was given are to be given again.",
+            "The values are those of job {number}. Enter its secrets again.",
             number=job_id,
         )
     address = page_of("runtemplate", template_id)
@@ -73,10 +73,10 @@ async def _read_form(visit: Visit, template_id: int, job_id: int | None) -> Reco
 
 
 async def _own_values(visit: Visit, template_id: int, job_id: int) -> dict[str, str]:
-    """Return the values a job of this run template was asked to run with, by their pointers.
+    """Return the values that were set for a job of this run template, by pointer.
 
     Raises:
-        ContractError: there is no such job that the visitor may see.
+        ContractError: it does not exist, or the visitor may not see it.
     """
     if (await visit.get(f"/job/{job_id}"))["runtemplate_id"] != template_id:
         return {}
@@ -110,7 +110,7 @@ def _groups(
     ]
     template = records.template
     zone = template["timezone"] or records.company["timezone"] or visit.zone.key
-    hint = Text("By the clock of {zone}; empty means now.", zone=zone)
+    hint = Text("In the time zone {zone}. Leave empty to start now.", zone=zone)
     others = [
         FormField("/scheduled", Text("When"), "time", hint, zone=zone),
         FormField("/note", Text("Note"), "long"),

@@ -1,4 +1,4 @@
-"""Schedules in words: the intervals, and the expressions of cron that most people write."""
+"""Schedules in words: intervals and common cron expressions."""
 
 import re
 from collections.abc import Mapping
@@ -8,7 +8,7 @@ from jobauto_prefect.definitions.records.actions import UNSCHEDULED
 from jobauto_prefect.facade.formats.html.page_language import Translator
 
 INTERVALS: Mapping[str, str] = {
-    "n": "only when asked",
+    "n": "on demand",
     "i": "each minute",
     "h": "each hour",
     "d": "each day at midnight",
@@ -17,7 +17,7 @@ INTERVALS: Mapping[str, str] = {
     "y": "on the first day of each year",
     "c": "Custom schedule (cron)",
 }
-"""By their codes; English, as the catalogs of translations have them."""
+"""By code, in English; pages translate them."""
 
 
 WEEKDAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
@@ -33,7 +33,7 @@ _DAYS = re.compile(r"[0-7](?:[-,][0-7])*")
 
 
 def describe_schedule(interval: str, cron: str | None, translate: Translator) -> str:
-    """Say when windows begin; of an expression that has no simple words, the expression."""
+    """Describe when windows begin; an expression without simple words stays as it is."""
     if interval != "c":
         return translate(INTERVALS[interval])
     expression = " ".join((cron or "").split())
@@ -44,7 +44,7 @@ def describe_schedule(interval: str, cron: str | None, translate: Translator) ->
 
 
 def _describe_cron(expression: str, translate: Translator) -> str | None:
-    """Say what an expression of five fields means; None: there are no simple words for it."""
+    """Describe an expression of five fields; None if there are no simple words for it."""
     minute, hour, day, month, weekday = expression.split()
     if month != "*":
         return None

@@ -1,4 +1,4 @@
-"""The values a run template's jobs get, and where each comes from."""
+"""The values of a run template's jobs, with the source of each."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -24,9 +24,9 @@ from jobauto_prefect.ledger.queries.run_templates import template_paths
 
 @dataclass(frozen=True, slots=True)
 class ValueSource:
-    """What one source says; secrets are masked. `label` is what people call it.
+    """The values of one source, with masked secrets. `label` is its name for people.
 
-    `is_own`: it is the run template itself, whose values count even where nobody declares them.
+    `is_own`: the source is the run template itself, whose undeclared values count, too.
     """
 
     label: Text
@@ -37,7 +37,7 @@ class ValueSource:
 
 @dataclass(frozen=True, slots=True)
 class SourcedValue:
-    """A value before macros are expanded in it; `source` None: none has one."""
+    """A value before its macros are expanded; `source` is None if no source has one."""
 
     key: str
     variable: Variable | None
@@ -46,18 +46,17 @@ class SourcedValue:
 
     @property
     def is_masked(self) -> bool:
-        """Whether nobody is shown the value."""
         return self.text == MASK
 
 
 def default_source(definition: Definition) -> ValueSource:
-    """Return what the definition says."""
+    """Return the defaults of the definition."""
     values = {
         key: _default_text(variable)
         for key, variable in definition.environment.items()
         if variable.default is not None
     }
-    return ValueSource(Text("default of the application"), values)
+    return ValueSource(Text("application default"), values)
 
 
 def _default_text(variable: Variable) -> str:
@@ -70,7 +69,7 @@ def _default_text(variable: Variable) -> str:
 
 def credential_source(credential: Mapping[str, Any], fields: Sequence[Mapping[str, Any]],
                       href: str) -> ValueSource:  # fmt: skip
-    """Return what a credential says, and its type's defaults for what it says nothing of."""
+    """Return a credential's values, and its type's defaults for those it does not set."""
     given = credential["values"]
     keywords = [field["keyword"] for field in fields]
     values = {
@@ -85,9 +84,9 @@ def credential_source(credential: Mapping[str, Any], fields: Sequence[Mapping[st
 def resolve_values(
     definition: Definition, sources: Iterable[ValueSource]
 ) -> Iterator[SourcedValue]:
-    """Yield the value of each variable from the last source that has one, then the undeclared.
+    """Yield the value of each variable from the last source that has one, then undeclared values.
 
-    Those that only a company has are left out: it has values for many applications.
+    Undeclared values of a company are left out: it has values for many applications.
     """
     ordered = list(sources)
     own = [source for source in ordered if source.is_own]
@@ -100,7 +99,7 @@ def resolve_values(
 
 @dataclass(frozen=True, slots=True)
 class TemplateRecords:
-    """A run template, its application, its company, and the credentials it has, in their order."""
+    """A run template with its application, its company and its credentials, in order."""
 
     template: Record
     app: Record
@@ -110,12 +109,11 @@ class TemplateRecords:
 
     @property
     def definition(self) -> Definition:
-        """What the application says."""
         return parse(self.app)
 
     @property
     def sources(self) -> list[ValueSource]:
-        """Where values come from, later ones over earlier ones."""
+        """The sources of values; later ones override earlier ones."""
         return [
             default_source(self.definition),
             ValueSource(
@@ -129,7 +127,7 @@ class TemplateRecords:
 
     @property
     def values(self) -> list[SourcedValue]:
-        """What its jobs get unless they say otherwise."""
+        """The values of jobs that set none themselves."""
         return list(resolve_values(self.definition, self.sources))
 
     @property
@@ -143,10 +141,10 @@ class TemplateRecords:
 
 
 async def read_template(visit: Visit, template_id: int) -> TemplateRecords:
-    """Read a run template and what it refers to.
+    """Read a run template and the records it refers to.
 
     Raises:
-        ContractError: there is none that the visitor may see.
+        ContractError: it does not exist, or the visitor may not see it.
     """
     template = await visit.get(f"/runtemplate/{template_id}")
     of_company = {"company_id": template["company_id"]}
@@ -162,10 +160,10 @@ async def read_template(visit: Visit, template_id: int) -> TemplateRecords:
 
 
 async def read_new_template(visit: Visit, company_id: int, app_id: int) -> TemplateRecords:
-    """Read what a run template that is to be made refers to.
+    """Read the records that a new run template refers to.
 
     Raises:
-        ContractError: there is no such company or application that the visitor may see.
+        ContractError: company or application do not exist, or the visitor may not see them.
     """
     app = await visit.get(f"/app/{app_id}")
     company = await visit.get(f"/company/{company_id}")
@@ -173,7 +171,7 @@ async def read_new_template(visit: Visit, company_id: int, app_id: int) -> Templ
 
 
 async def read_template_paths(visit: Visit) -> dict[str, str]:
-    """Return the run templates that somebody sees as `company/name`, by their ids."""
+    """Return the run templates that the visitor may see as `company/name`, by id."""
 
     def read() -> dict[str, str]:
         with visit.service.ledger.reading() as session:

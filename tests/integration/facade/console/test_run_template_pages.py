@@ -68,7 +68,7 @@ def test_a_page_tells_values_with_their_sources_windows_and_credentials(
     rows = dict(re.findall(r'title="(\w+)">[^<]*</span></td>.*?data-label="From">(.*?)</td>', page))
     assert "this run template" in rows["GREETING"]
     assert "company Acme" in rows["COMPANY_TOWN"]
-    assert "default of the application" in rows["COUNT"]
+    assert "application default" in rows["COUNT"]
     assert "Acme town" in page or "acme town" in page
     assert page.count(" UTC</span>") == 12  # six windows with their deadlines
     assert f'href="/console/credentials/{records.credential}"' in page
