@@ -112,7 +112,7 @@ def test_more_rules_than_a_page_shows_are_said_turned_and_narrowed(
     body |= {"runtemplate_id": records.template}
     other = ok(rest.post("/eventrule/", json=body), 201)["id"]
     page = browser.get("/console/rules").text
-    assert "There are 2 such rules; the picture and the table show 1 of them." in page
+    assert "Diagram and table show 1 of 2 rules." in page
     assert f'href="/console/rules/{rule}"' in page
     assert f'href="/console/rules/{other}"' not in page
     (following,) = re.findall(r'href="(/console/rules\?[^"]*cursor=[^"]*)"', page)
@@ -155,7 +155,7 @@ def test_without_rules_the_page_says_what_they_are_for(
     browser: httpx.Client, records: Records
 ) -> None:
     page = browser.get("/console/rules").text
-    assert "There is no event rule yet." in page
+    assert "There are no event rules yet." in page
     assert '<svg class="rules"' not in page
 
 
@@ -223,7 +223,7 @@ def test_a_source_is_made_asked_and_its_password_never_shown(
     ):
         assert SECRET not in page
         assert "<script>alert" not in page
-    assert "There is one already" in browser.get(f"{address}/edit").text
+    assert "A value is stored" in browser.get(f"{address}/edit").text
     assert post(browser, f"{address}/edit", {"/poll_interval": "30"}).status_code == 303
     stored = rest.get(f"/eventsource/{address.rpartition('/')[2]}.json").json()
     assert (stored["poll_interval"], stored["db_password"]) == (30, "********")

@@ -154,9 +154,9 @@ def test_several_jobs_are_retried_once_and_their_windows_excused(
     excused = _post_all(operator, listed, "excuse", why="the bank was closed")
     assert "Excused: 1 of 3" in excused.text
     assert rest.get(f"/task/{task}.json").json()["excuse"] == "the bank was closed"
-    assert "Started again: 2 of 3" in _post_all(operator, listed, "retry").text
+    assert "Retried: 2 of 3" in _post_all(operator, listed, "retry").text
     # Sent again: the window has an attempt already, of the other the same job is told.
-    assert "Started again: 1 of 3" in _post_all(operator, listed, "retry").text
+    assert "Retried: 1 of 3" in _post_all(operator, listed, "retry").text
     assert len(rest.get("/jobs.json").json()) == 5
     assert _post_all(operator, [], "retry").status_code == 400
     assert _post_all(operator, listed, "delete").status_code == 400

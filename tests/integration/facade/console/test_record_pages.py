@@ -150,7 +150,7 @@ def test_a_logo_stays_chosen_where_something_else_is_wrong(
 
     text = post_file(browser, path, fields, "/logo", HOSTILE.encode(), "text/html")
     assert text.status_code == 400
-    assert "choose PNG" in text.text
+    assert "choose a PNG" in text.text
     assert HOSTILE not in text.text
     broken = {"Content-Type": "multipart/form-data", "Sec-Fetch-Site": "same-origin"}
     assert browser.post(path, content=b"--", headers=broken).status_code == 400

@@ -56,7 +56,7 @@ def test_a_job_runs_when_the_clock_of_its_zone_shows_the_time(
     rest.post(f"/runtemplate/{records.template}.json", json={"timezone": "Europe/Prague"})
     path = f"{LIST}/{records.template}/run"
     page = browser.get(path).text
-    assert "By the clock of Europe/Prague" in page
+    assert "In the time zone Europe/Prague" in page
     sent = {**form_fields(page), "/scheduled": "2031-07-01T10:00"}
     number = re.findall(r"/jobs/(\d+)", post(browser, path, sent).headers["location"])[0]
     assert rest.get(f"/job/{number}.json").json()["schedule"] == "2031-07-01T08:00:00+00:00"
@@ -187,5 +187,5 @@ def test_forms_are_in_the_language_of_the_visitor(browser: httpx.Client, records
     for text in ("Spustit", "Kdy", "Hodnoty"):
         assert text in page, text
     page = browser.get(f"{LIST}/{records.template}/edit", headers=czech).text
-    for text in ("Uložit", "Jak často", "Přístupové údaje"):
+    for text in ("Uložit", "Četnost", "Přístupové údaje"):
         assert text in page, text

@@ -107,7 +107,7 @@ def test_it_is_paused_and_resumed(
         assert (f'action="{address}/resume"' in done.text) is not active
         assert (f'action="{address}/pause"' in done.text) is active
         assert (f"{address}/run" in done.text) is active
-    assert "nothing starts until it is resumed" not in done.text
+    assert "no jobs start until it is resumed" not in done.text
 
 
 def test_a_viewer_sees_no_button_and_nothing_of_others(

@@ -95,7 +95,7 @@ def test_one_that_is_silent_is_declared_lost_after_a_question(
     page = browser.get(path).text
     assert f"{path}/lost" in links(page)
     question = browser.get(f"{path}/lost").text
-    assert "its jobs are lost at once" in question
+    assert "the jobs become lost at once" in question
     answer = post(browser, f"{path}/lost")
     assert answer.status_code == 303, answer.text
     page = browser.get(answer.headers["location"]).text
