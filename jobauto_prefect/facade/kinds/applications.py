@@ -90,7 +90,7 @@ from jobauto_prefect.settings import Settings
 class OfferedSelector(Answer):
     """A selector; `type` is a field type, the format of a whole value, or `file`."""
 
-    selector: str = Field(description="As `env_mapping` takes it.")
+    selector: str = Field(description="The selector, as `env_mapping` takes it.")
     type: str = Field(description="The type of the value.")
     description: str = Field(description="What it is for.")
 
@@ -101,15 +101,15 @@ class Application(Owned):
     enabled: bool = Field(description="Whether it may be used.")
     topics: list[str] = Field(
         default_factory=list,
-        description="The names of the topics attached to it; left out where it bears none. "
-        "Written: names or ids; a name means the company's own topic first, then the shared one.",
+        description="Names of its topics; left out if it has none. In requests: names or ids; a "
+        "name means the company's own topic first, then the shared one.",
     )
     prefect_url: str | None = Field(
-        description="Its page in Prefect's UI; null: Prefect does not know of it yet."
+        description="Address of its page in Prefect's UI; null: it is not in Prefect yet."
     )
     rule_selectors: list[OfferedSelector] = Field(
         default_factory=list,
-        description="What event rules can name of the ends of its jobs; only in the record itself.",
+        description="Selectors that event rules can use for the ends of its jobs; not in lists.",
     )
 
     @classmethod
@@ -133,11 +133,11 @@ class Application(Owned):
 class ApplicationVersion(Answer):
     """A former definition, replaced by a later one."""
 
-    number: int = Field(description="Counts the definitions of one application, from 1.")
+    number: int = Field(description="Number of the definition within its application, from 1.")
     version: str | None = Field(description="Its version.")
-    replaced_at: datetime = Field(description="When the next one came.")
-    replaced_by: str = Field(description="Who brought the next one.")
-    definition: dict[str, Any] = Field(description="The definition as it was.")
+    replaced_at: datetime = Field(description="When it was replaced.")
+    replaced_by: str = Field(description="Who replaced it.")
+    definition: dict[str, Any] = Field(description="The former definition.")
 
 
 READ_ONLY = ("created_at", "updated_at", "prefect_url")
@@ -187,11 +187,12 @@ class ApplicationBody(OwnedBody):
     labels: Annotated[Labels, WithJsonSchema(LABELS)] = Field(default_factory=list)
     topics: Annotated[TopicRefs, WithJsonSchema(TOPICS)] = Field(
         default_factory=list,
-        description="The topics to attach, by name or id; in the query with commas. A whole "
-        "definition's own `topics` are kept, and those there are topics for are attached.",
+        description="Topics to attach, by name or id; comma-separated in the query. A whole "
+        "definition keeps its own `topics`, and those that exist are attached.",
     )
     force: Boolean = Field(
-        default=False, description="Take a definition although its version is older."
+        default=False,
+        description="Accept a definition whose version is older than the current one.",
     )
 
 
@@ -210,8 +211,8 @@ def read_definition(raw: bytes) -> Fields:
 
 DEFINITION = query(
     "definition", {"type": "boolean", "default": False},
-    "The body is a definition and nothing else: fields such as `id` and `enabled` are kept "
-    "as its own. What is ours is in the query.",
+    "The body is nothing but a definition: keys such as `id` and `enabled` belong to it. The "
+    "service's own fields are in the query.",
 )  # fmt: skip
 
 
@@ -288,8 +289,8 @@ def complete_document(write: WriteRequest, app: App | None, given: Fields) -> Fi
 def _says_topics(write: WriteRequest) -> bool:
     """Whether `topics` are attached topics rather than the definition's own key.
 
-    They are in the query, in a part of a definition without `executable`, and in a record that was
-    read.
+    They are if sent in the query, in a part of a definition without `executable`, or in a record
+    that was read.
     """
     if "topics" not in write.fields:
         return False
@@ -302,7 +303,7 @@ def _is_record(write: WriteRequest) -> bool:
 
 
 def write_app(write: WriteRequest) -> WriteResult:
-    """Write an application: a whole one replaces that of its uuid, else name; a part is merged.
+    """Write an application: a whole one replaces the one of its uuid, else name; a part is merged.
 
     Raises:
         InvalidDefinition: with every error.
@@ -424,8 +425,8 @@ def _refuse_older(app: App, definition: Definition) -> None:
     now, then = version_numbers(app.version or ""), version_numbers(definition.version or "")
     if now is not None and then is not None and then < now:
         raise Conflict(
-            f"{app.name} is here in version {app.version}; {definition.version} is older: "
-            "say force to take it all the same"
+            f"{app.name} already has version {app.version}; {definition.version} is older: "
+            "set force to replace it anyway"
         )
 
 
@@ -510,7 +511,7 @@ RESOURCE = Resource(
         Annotated[Fields, Depends(read_definition_fields)], _query_names,
         parameters=(DEFINITION,), dependencies=(Depends(require_definition_writer),),
     ),
-    note=" A definition that is older than the one there is needs `force`.",
+    note=" A definition with an older version than the current one needs `force`.",
     links={
         "definition": link("getDefinition", "appId"), "versions": link("listVersions", "appId"),
     },

@@ -33,28 +33,28 @@ class AuditEntry(Record):
     """Who changed what; the entry itself is never changed or deleted."""
 
     actor: Annotated[str, Shown("Who")] = Field(
-        description="The login of the user, or the name of the service or program, that did it."
+        description="Who did it: the login of a user, or the name of a service or program."
     )
     user_id: int | None = Field(description="The user.")
     door: Annotated[str, Shown("Interface")] = Field(
-        description="Where the change came in: rest, console, cli, ui, prefect-api, worker or "
-        "service."
+        description="The interface the change came through: rest, console, cli, ui, prefect-api, "
+        "worker or service."
     )
     address: Annotated[str | None, Shown("From")] = Field(
         description="The address the request came from."
     )
     user_agent: Annotated[str | None, Shown("Program")] = Field(
-        description="What the client called itself."
+        description="The client's User-Agent."
     )
     request_id: Annotated[str | None, Shown("Request")] = Field(
-        description="The request, as the service's log and the audit log name it."
+        description="The request's id, also found in the service's log."
     )
-    entity_type: str = Field(description="Its kind.")
+    entity_type: str = Field(description="The kind of the record.")
     entity_id: int | None = Field(description="The record that was changed.")
     company_id: int | None = Field(description="The company.")
     action: AuditAction = Field(description="What was done.")
     changes: dict[str, list[Any]] = Field(
-        description="Field by field `[before, after]`; of secrets only that they changed."
+        description="`[before, after]` by field; for secrets only that they changed."
     )
 
 

@@ -43,14 +43,17 @@ from jobauto_prefect.settings import Settings
 class Calendar(Labelled):
     """Times at which windows' jobs do not start."""
 
-    name: str = Field(description="The name for people.")
+    name: str = Field(description="Its name.")
     timezone: str | None = Field(
-        description="IANA name of the zone of its days and times; null: that of each run template."
+        description="IANA name of the time zone of its days and times; null: each run template's "
+        "own."
     )
     country: str | None = Field(
-        description="Whose public holidays are closed (ISO 3166-1); null: nobody's."
+        description="Country whose public holidays are closed (ISO 3166-1); null: none."
     )
-    subdivision: str | None = Field(description="Whose holidays besides, within the country.")
+    subdivision: str | None = Field(
+        description="Part of the country whose holidays are closed as well."
+    )
     days: list[dict[str, Any]] = Field(
         description="Closed days: `date`, `until`, `yearly`, `title`."
     )
@@ -58,7 +61,7 @@ class Calendar(Labelled):
         description="Closed times of day: `from`, `to`, `weekdays`, `title`."
     )
     periods: list[dict[str, Any]] = Field(
-        description="Closed periods that come once: `start`, `end`, `title`."
+        description="One-off closed periods: `start`, `end`, `title`."
     )
 
 
@@ -86,7 +89,7 @@ Moment = Annotated[
 
 Title = Annotated[
     Annotated[str, StringConstraints(max_length=255)] | None,
-    Field(description="Why, for people."),
+    Field(description="The reason, shown to people."),
 ]
 
 
@@ -97,30 +100,30 @@ MAX_YEARLY_DAYS = 364  # days between the first and the last
 
 
 class DaysBody(Body):
-    """A day, or all days from `date` to `until`; `yearly`: in each year."""
+    """A day, or all days from `date` to `until`; `yearly`: every year."""
 
     date: Day = Field(description="The day, or the first one.")
-    until: Day | None = Field(default=None, description="The last day; null: there is one.")
-    yearly: Boolean = Field(default=False, description="Whether they are closed in each year.")
+    until: Day | None = Field(default=None, description="The last day; null: a single day.")
+    yearly: Boolean = Field(default=False, description="Whether they are closed every year.")
     title: Title = None
 
 
 class TimesBody(Body):
     """From one time of day to another; an end that is not later is on the next day.
 
-    `weekdays` are those on which it begins; none: every day.
+    `weekdays` are the days on which it begins; none: every day.
     """
 
     model_config = ConfigDict(extra="forbid", populate_by_name=True)
 
-    from_: Clock = Field(alias="from", description="When it begins, `HH:MM`.")
+    from_: Clock = Field(alias="from", description="Start, `HH:MM`.")
     to: Clock = Field(
-        description="When it is over, `HH:MM`; where that is not later, on the next day."
+        description="End, `HH:MM`; on the next day if that is not later than the start."
     )
     weekdays: list[Weekday] = Field(
         default_factory=list,
         max_length=7,
-        description="The days on which it begins; none: each.",
+        description="Days on which it begins; none: every day.",
     )
     title: Title = None
 
@@ -128,13 +131,13 @@ class TimesBody(Body):
 class PeriodBody(Body):
     """A one-off period. Times without an offset are in the calendar's time zone."""
 
-    start: Moment = Field(description="When it begins.")
-    end: Moment = Field(description="When it is over.")
+    start: Moment = Field(description="Start.")
+    end: Moment = Field(description="End.")
     title: Title = None
 
 
 class CalendarBody(LabelledBody):
-    """When windows' jobs do not start, known by its name.
+    """A calendar, identified by its name: when the jobs of windows do not start.
 
     `timezone` null: the zone of each run template. `country` (ISO 3166-1) and `subdivision` add
     public holidays; this needs the extra `holidays`.
@@ -165,7 +168,7 @@ class CalendarBody(LabelledBody):
     ] = Field(
         default_factory=list,
         max_length=1000,
-        description="Closed days, instead of those there are.",
+        description="Closed days; they replace the current ones.",
     )
     times: Annotated[
         list[TimesBody],
@@ -177,7 +180,7 @@ class CalendarBody(LabelledBody):
     ] = Field(
         default_factory=list,
         max_length=100,
-        description="Closed times of day, instead of those there are.",
+        description="Closed times of day; they replace the current ones.",
     )
     periods: Annotated[
         list[PeriodBody],
@@ -189,7 +192,7 @@ class CalendarBody(LabelledBody):
     ] = Field(
         default_factory=list,
         max_length=1000,
-        description="Closed periods that come once, instead of those there are.",
+        description="One-off closed periods; they replace the current ones.",
     )
 
 
@@ -304,7 +307,7 @@ def _faults_of_days(days: Sequence[dict[str, Any]]) -> Iterable[Fault]:
         elif last < first:
             yield Fault(f"{pointer}/until", "order", "it must not be before `date`")
         elif day.get("yearly") and (last - first).days >= MAX_YEARLY_DAYS:
-            yield Fault(f"{pointer}/until", "order", "in each year some day must be open")
+            yield Fault(f"{pointer}/until", "order", "at least one day of the year must stay open")
 
 
 def _faults_of_periods(periods: Sequence[dict[str, Any]]) -> Iterable[Fault]:
@@ -317,18 +320,18 @@ def _faults_of_periods(periods: Sequence[dict[str, Any]]) -> Iterable[Fault]:
 def _faults_of_country(calendar: records.Calendar) -> Iterable[Fault]:
     if calendar.country is None:
         if calendar.subdivision is not None:
-            yield Fault("/subdivision", "required", "it needs a country")
+            yield Fault("/subdivision", "required", "it needs a country; set country, too")
         return
     known_countries = countries()
     if known_countries is None:
         message = "public holidays need: pip install 'jobauto-prefect[holidays]'"
         yield Fault("/country", "missing", message)
     elif calendar.country not in known_countries:
-        message = f"the public holidays of {calendar.country} are not known"
+        message = f"the public holidays of {calendar.country} are not known; list them in days"
         yield Fault("/country", "reference", message)
     elif calendar.subdivision not in (None, *known_countries[calendar.country]):
         listed = ", ".join(known_countries[calendar.country]) or "none"
-        yield Fault("/subdivision", "reference", f"{calendar.country} has {listed}")
+        yield Fault("/subdivision", "reference", f"{calendar.country} has these parts: {listed}")
 
 
 def _parse_iso(kind: type[date] | type[datetime], text: str) -> Any:

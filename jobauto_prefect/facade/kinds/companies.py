@@ -67,53 +67,51 @@ CompanyBound = Literal[
 class Company(Labelled):
     """A company; `env` holds its values for all its run templates, secret ones masked."""
 
-    slug: str = Field(description="Short name, unique: letters, digits, `_` and `-`.")
-    name: str = Field(description="The name for people.")
+    slug: str = Field(description="Unique short name: letters, digits, `_` and `-`.")
+    name: str = Field(description="Display name.")
     enabled: bool = Field(description="Whether it may be used.")
     ic: str | None = Field(title="Registration number", description="Registration number.")
-    email: str | None = Field(description="Address for mail.")
-    logo: str | None = Field(description="An image: its address, or a data URL.")
+    email: str | None = Field(description="Email address.")
+    logo: str | None = Field(description="An image: a URL or a data URL.")
     settings: str | None = Field(description="Free text for clients.")
-    customer: int | None = Field(description="The number of the customer in another system.")
+    customer: int | None = Field(description="The customer's number in another system.")
     timezone: str | None = Field(
-        description="IANA name of the zone of its schedules; null: that of the service."
+        description="IANA name of the time zone of its schedules; null: the service's."
     )
     topics: list[str] = Field(
-        description="The names of the topics attached to it. Written: names or ids; a name means "
-        "the company's own topic first, then the shared one."
+        description="Names of its topics. In requests: names or ids; a name means the company's "
+        "own topic first, then the shared one."
     )
     calendars: list[str] = Field(
-        description="The names of the calendars by which windows are closed. Written: names or ids."
+        description="Names of the calendars that close its windows. In requests: names or ids."
     )
     retention: dict[CompanyBound, int] = Field(
-        description="Bounds of what is kept that it sets itself, 0 for none: the days that ended "
-        "jobs (`jobs_days`), their output (`output_days`), their flow runs in Prefect "
-        "(`runs_days`), tasks and events stay, and how many ended jobs of a run template "
-        "(`jobs_count`)."
+        description="Retention limits that it sets itself, 0 for no limit: days to keep ended jobs "
+        "(`jobs_days`), their output (`output_days`), their flow runs in Prefect "
+        "(`runs_days`), tasks (`tasks_days`) and events (`events_days`), and how many "
+        "ended jobs of a run template to keep (`jobs_count`)."
     )
     notices: Notices = Field(
-        description="Who is told of what becomes of its jobs, by channel; of a run template, a "
-        "channel that is left out is as its company says. Written as a whole."
+        description="Who is notified about its jobs, by channel; for a channel that a run template "
+        "leaves out, its company's setting applies. Replaced as a whole."
     )
     env: dict[str, str] = Field(
         title="Environment",
         description="Values by environment key; secret ones are masked in answers. null removes a "
         "value.",
     )
-    prefect_url: str = Field(
-        description="Its page in Prefect's UI; null: Prefect does not know of it yet."
-    )
+    prefect_url: str = Field(description="Address of its deployments in Prefect's UI.")
 
 
 class Member(Answer):
     """A user's membership of a company."""
 
-    id: int = Field(description="The number of the record.")
+    id: int = Field(description="The record's id.")
     company_id: int = Field(description="The company.")
     user_id: int = Field(description="The user.")
     role: Membership = Field(description="The role in the company.")
-    login: str | None = Field(description="The login of the user.")
-    created_at: datetime = Field(description="When it was made.")
+    login: str | None = Field(description="The user's login.")
+    created_at: datetime = Field(description="When it was created.")
 
 
 class CompanyBody(LabelledBody):
@@ -181,7 +179,7 @@ def write_company(write: WriteRequest) -> WriteResult:
     authorize_retention(write, company, body, company.id)
     if renamed and not write.who.rights.system_wide:
         # Files, tags and people identify it by the slug, which may have been another company's.
-        raise Forbidden("administrators alone change the slug of a company; leave it as it is")
+        raise Forbidden("only administrators can change the slug of a company; leave it as it is")
     apply_fields(company, body, except_for=APART | {"slug"} if as_read else APART)
     if company.timezone is not None:
         zone_of(company.timezone)

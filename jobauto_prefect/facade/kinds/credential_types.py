@@ -67,18 +67,20 @@ class CredentialTypeField(Answer):
 
     keyword: str = Field(description="The environment key.")
     type: str = Field(description="The type of the value.")
-    name: Localized | None = Field(default=None, description="The name for people.")
+    name: Localized | None = Field(default=None, description="Display name.")
     description: Localized | None = Field(default=None, description="What it is for.")
     hint: Localized | None = Field(
         default=None,
         description="An example or advice for the person who fills it in.",
     )
-    default_value: Any = Field(default=None, description="Used where a credential says nothing.")
+    default_value: Any = Field(
+        default=None, description="Used if a credential has no value for it."
+    )
     required: bool = Field(description="Whether it must have a value.")
     options: dict[str, Any] | list[Any] | None = Field(
         default=None,
-        description="The values to choose from: an object of value and label, or an array of "
-        "values.",
+        description="The values to choose from: an object of values and their labels, or an array "
+        "of values.",
     )
 
 
@@ -87,43 +89,47 @@ class Availability(Answer):
 
     url: str | None = Field(
         default=None,
-        description="It is there when this answers with 2xx; `{KEYWORD}` is a field.",
+        description="URL that answers with 2xx if the target is reachable; `{KEYWORD}` stands for "
+        "a field.",
     )
     command: list[str] | None = Field(
         default=None,
-        description="It is there when this argument vector ends with 0.",
+        description="Argument vector of a command that exits with 0 if the target is reachable.",
     )
-    timeout_seconds: float = Field(description="Seconds until it counts as not there.")
-    retry_seconds: float = Field(description="Seconds until a job that waits asks again.")
+    timeout_seconds: float = Field(
+        description="Seconds after which the target counts as unreachable."
+    )
+    retry_seconds: float = Field(description="Seconds until a waiting job checks again.")
 
 
 class CredentialType(Owned):
     """A type of credential: its values, and which of them are secret."""
 
-    uuid: str | None = Field(description="Identifies it in all installations.")
-    code: str = Field(description="Short name, unique.")
-    name: str = Field(description="The name for people.")
+    uuid: str | None = Field(description="Identifies it across installations.")
+    code: str = Field(description="Unique short name.")
+    name: str = Field(description="Display name.")
     description: str | None = Field(description="What it is for.")
     version: str | None = Field(description="Its version.")
-    url: str | None = Field(description="Address of what it signs in to.")
-    homepage: str | None = Field(description="Where it is at home.")
-    logo: str | None = Field(description="An image: its address, or a data URL.")
+    url: str | None = Field(description="URL of the system it signs in to.")
+    homepage: str | None = Field(description="Its home page.")
+    logo: str | None = Field(description="An image: a URL or a data URL.")
     translations: dict[str, dict[str, str]] = Field(
-        description="The texts in several languages: field, language, text."
+        description="Texts in several languages, by field and language."
     )
     tags: list[str] = Field(description="Keywords.")
     fields: list[CredentialTypeField] = Field(description="Its fields.")
     availability: Availability | None = Field(
-        description="How to find out whether what a credential opens is there; null: it always is."
+        description="How to check that a credential's target is reachable; null: no check."
     )
     source: str | None = Field(
-        description="Where further values come from when a job starts; null: there are none."
+        description="Where further values come from when a job starts; null: nowhere."
     )
     stock: bool = Field(
-        description="Whether it came with the first start, and nobody has written it since."
+        description="Whether the service created it at its first start and nobody has changed it "
+        "since."
     )
     prefect_url: str | None = Field(
-        description="The page of its block type in Prefect's UI; null: Prefect does not know of it "
+        description="Address of its block type's page in Prefect's UI; null: it is not in Prefect "
         "yet."
     )
 
@@ -168,9 +174,9 @@ Word = Annotated[str, StringConstraints(min_length=1, max_length=1000, pattern=r
 class AvailabilityBody(Body):
     """How to check that a credential's target is reachable: either `url` or `command`.
 
-    Both may refer to fields that are not secret, as `{KEYWORD}`. A URL is there when it answers
-    with 2xx; a command, which gets the values in its environment, when it ends with 0. Where it is
-    not there, jobs wait `retry_seconds` until they ask again.
+    Both may refer to fields that are not secret, as `{KEYWORD}`. The target is reachable if the URL
+    answers with 2xx, or if the command, which gets the values in its environment, exits with 0.
+    Otherwise jobs wait `retry_seconds` before they check again.
     """
 
     record: ClassVar = Availability
@@ -195,7 +201,7 @@ class CredentialTypeBody(OwnedBody):
     name: Annotated[
         LocalizedName | None,
         Shown("Name", "Several languages: one per line, for example en: Bank", control="localized"),
-    ] = Field(default=None, description="The name for people: a text, or texts by language.")
+    ] = Field(default=None, description="Display name: a text, or texts by language.")
     description: Annotated[
         LocalizedText | None,
         Shown(
@@ -298,7 +304,7 @@ def _faults(
     for place, field in enumerate(body.fields):
         at = f"/fields/{place}/keyword"
         if field.keyword in seen:
-            yield Fault(at, "duplicate", f"{field.keyword} is there twice")
+            yield Fault(at, "duplicate", f"{field.keyword} is declared twice; remove one")
         elif reason := unsafe_reason(field.keyword):
             yield Fault(at, "name", f"{field.keyword} {reason}")
         seen.add(field.keyword)
@@ -339,9 +345,9 @@ def _refuse_other_destinations(
     for member in sorted({name for name, _ in changed}):
         held = ", ".join(str(number) for name, number in sorted(changed) if name == member)
         message = (
-            f"credentials hold secrets that would be sent elsewhere by another {member}: {held}; "
-            "take the secrets from them first (null) and give them again afterwards, or ask "
-            "somebody who may reveal them"
+            f"changing {member} would send the secrets of these credentials elsewhere: {held}; "
+            "remove the secrets first (null) and set them again afterwards, or ask somebody who "
+            "may reveal them"
         )
         pointer = "/availability/command" if member == "availability" else "/fields"
         faults.append(Fault(pointer, "secret", message))

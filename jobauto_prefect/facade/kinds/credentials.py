@@ -64,28 +64,28 @@ from jobauto_prefect.sources import availability, external_values
 class Credential(Labelled):
     """A company's values for a credential type; secret ones are masked."""
 
-    name: str = Field(description="The name for people.")
+    name: str = Field(description="Its name.")
     company_id: int = Field(description="The company.")
     credential_type_id: int = Field(description="The credential type.")
     max_jobs: int | None = Field(
-        description="How many jobs may use it at a time; null: as many as like."
+        description="How many jobs may use it at the same time; null: no limit."
     )
     values: dict[str, str] = Field(
-        description="Its values by keyword; secret ones are masked in answers, and blank or "
-        "masked ones stay as they are."
+        description="Its values by keyword. Secrets are masked in answers; a secret that is sent "
+        "blank or masked stays as it is."
     )
     prefect_url: str | None = Field(
-        description="The page of its block in Prefect's UI; null: Prefect does not know of it yet."
+        description="Address of its block's page in Prefect's UI; null: it is not in Prefect yet."
     )
 
 
 class CredentialBody(LabelledBody):
-    """A credential, known by its name within its company.
+    """A credential, identified by its name within its company.
 
-    The type is `credential_type_id` or `credential_type` (its code). `values` are by field;
-    a blank or masked secret keeps the one there is, but has to be given again, or null, where the
-    type or an address among the values changes. `value` is that of a type with one field. So many
-    jobs as `max_jobs` may use it at a time; null: as many as like.
+    The type is `credential_type_id` or `credential_type` (its code). `values` are by field; a
+    blank or masked secret keeps the stored one, but must be sent again, or null, if the type or an
+    address among the values changes. `value` is the value of a type with one field. At most
+    `max_jobs` jobs may use it at the same time; null: no limit.
     """
 
     record: ClassVar = Credential
@@ -163,8 +163,8 @@ def _apply_company(
         return
     users = templates_with(write.session, [credential.id]) if credential.id else ()
     if users:
-        named = ", ".join(f"runtemplate {template.id}" for template in users)
-        raise Conflict(f"these have it, take it from them first: {named}")
+        named = ", ".join(f"run template {template.id}" for template in users)
+        raise Conflict(f"run templates use it; remove it from these first: {named}")
     write.authorize_move(credential)
     credential.company_id = company.id
 
@@ -174,7 +174,7 @@ def _values_of(credential: records.Credential, body: CredentialBody) -> dict[str
         return body.values
     names = [field["keyword"] for field in credential.credential_type.fields]
     if len(names) != 1:
-        message = f"the credential type has {len(names)} fields; give values, by their names"
+        message = f"the credential type has {len(names)} fields; send values by field instead"
         raise InvalidInput([Fault("/value", "ambiguous", message)])
     return {names[0]: body.value, **body.values}
 

@@ -35,28 +35,28 @@ End = Literal["success", "warning", "failure", "any"]
 
 
 class EventRule(Labelled):
-    """What a change, or the end of another run template's job, starts."""
+    """Starts a run template when an event source changes, or when a job of another one ends."""
 
     event_source_id: int | None = Field(description="The event source whose changes it reacts to.")
     runtemplate_source_id: int | None = Field(
         title="After run template", description="The run template whose end it reacts to."
     )
-    runtemplate_id: int = Field(description="The run template.")
+    runtemplate_id: int = Field(description="The run template it starts.")
     evidence: str | None = Field(description="The kind of record whose changes count; null: any.")
     operation: Operation = Field(description="Which changes count.")
     on: End = Field(description="Which ends count.")
     fan_out: bool = Field(
-        description="Whether there is a job for each element of the one list among the mapped "
+        description="Whether to start a job for each element of the one list among the mapped "
         "values."
     )
     enabled: bool = Field(description="Whether it may be used.")
-    priority: int = Field(description="Rules with a higher one come first.")
+    priority: int = Field(description="Rules with a higher priority come first.")
     env_mapping: dict[str, Any] = Field(
-        description="Environment key to selector in the event. Read: an object; written: an "
-        "object, or the JSON text of one."
+        description="Selectors in the event, by environment key; in requests also the JSON text of "
+        "such an object."
     )
     prefect_url: str | None = Field(
-        description="The page of its automation in Prefect's UI; null: Prefect does not know of it "
+        description="Address of its automation's page in Prefect's UI; null: it is not in Prefect "
         "yet."
     )
 
@@ -66,8 +66,8 @@ MAPPING: JsonSchemaValue = {"anyOf": [{"type": ["object", "null"]}, *OBJECT_TEXT
 
 class RuleBody(LabelledBody):
     """An event rule: a change of `event_source_id`, or the end of `runtemplate_source_id`, starts
-    `runtemplate_id`. `env_mapping` is an object, or its JSON text; with `fan_out` there is a job
-    for each element of a list in it.
+    `runtemplate_id`. `env_mapping` is an object, or its JSON text; with `fan_out` each element of
+    a list in it starts a job.
     """
 
     record: ClassVar = EventRule
@@ -118,7 +118,7 @@ def write_rule(write: WriteRequest) -> WriteResult:
         write.session.add(rule)
     elif not _may_vouch(write, rule) and (more := body.model_fields_set - OPERATED):
         raise Forbidden(
-            f"this rule tells of a company's events that you may not read: you can change "
+            f"this rule passes on a company's events that you may not read: you can change "
             f"{', '.join(sorted(OPERATED))} of it, not {', '.join(sorted(more))}"
         )
     apply_fields(rule, body, except_for={"env_mapping"})

@@ -46,31 +46,32 @@ from jobauto_prefect.sources import fault_of, source_rules, source_target
 class EventSource(Labelled):
     """A database to which webhooks write changes; its password is masked."""
 
-    name: str = Field(description="The name for people.")
+    name: str = Field(description="Its name.")
     company_id: int | None = Field(description="The company.")
     adapter_type: str = Field(description="What writes the changes into the database.")
     db_connection: Literal["mysql", "pgsql", "sqlite"] = Field(description="The kind of database.")
     db_host: str = Field(description="Its host.")
-    db_port: str = Field(description="Its port; empty in a body means the usual one.")
-    db_database: str = Field(description="Name of the database; of SQLite the path of its file.")
+    db_port: str = Field(description="Its port; in requests, empty means the default.")
+    db_database: str = Field(description="Name of the database; for SQLite the path of its file.")
     db_username: str | None = Field(description="Its user.")
     db_password: Literal["********"] | None = Field(
-        description="Its password, masked in answers; blank or masked: stays as it is."
+        description="Its password, masked in answers; it stays as it is if sent blank or masked."
     )
     enabled: bool = Field(description="Whether it may be used.")
-    poll_interval: int = Field(description="Seconds between two looks.")
+    poll_interval: int = Field(description="Seconds between two polls.")
     consume: Literal["delete", "keep"] = Field(
-        description="What becomes of changes that were stored: they are deleted from the adapter "
-        "database, or kept."
+        description="What happens to changes once they are stored: they are deleted from the "
+        "adapter database, or kept."
     )
     last_processed_id: int = Field(
-        description="The highest change that was read; written: the one to begin after."
+        description="The highest number of a change that was read; in requests, the one to start "
+        "after."
     )
-    poll_error: Annotated[str | None, Shown("Why")] = Field(
-        description="Why the last look failed; null: it did not."
+    poll_error: Annotated[str | None, Shown("Poll error")] = Field(
+        description="Why the last poll failed; null: it did not."
     )
     polled_at: Annotated[datetime | None, Shown("Last poll")] = Field(
-        description="When it was last looked at; null: never."
+        description="When it was last polled; null: never."
     )
 
 
@@ -93,9 +94,9 @@ PORTS: JsonSchemaValue = {
 
 
 class SourceBody(LabelledBody):
-    """An event source, known by its name within its company. A blank or masked password keeps the
-    one there is; where kind, host, port, database or user change, it has to be given again, or
-    null where there is none any more.
+    """An event source, identified by its name within its company. A blank or masked password keeps
+    the stored one; if kind, host, port, database or user change, it must be sent again, or null if
+    there is none any more.
     """
 
     record: ClassVar = EventSource
@@ -104,7 +105,8 @@ class SourceBody(LabelledBody):
     company_id: Ref | None = None
     company: str | None = Field(
         default=None,
-        description="Slug of the company, instead of `company_id`; without both, of no one.",
+        description="Slug of the company, instead of `company_id`; a new one with neither belongs "
+        "to no company.",
     )
     adapter_type: Annotated[Name, Shown("Adapter")] = "abraflexi-webhook"
     db_connection: Annotated[Literal["mysql", "pgsql", "sqlite"], Shown("Kind")] = "mysql"
@@ -214,7 +216,7 @@ def _find_source(
     """Find the source by name, in the company if one is given.
 
     Raises:
-        Conflict: no company is given, and several of the user's have a source of this name.
+        Conflict: no company is given, and several visible ones have a source of this name.
     """
     if write.record_id is not None or not body.name:
         return write.get_for_update(records.EventSource, "companies")
@@ -226,7 +228,7 @@ def _find_source(
         and write.who.rights.may_read("companies", source.company_id)
     ]
     if len(named) > 1:
-        raise Conflict("several companies have a source of this name; say company_id")
+        raise Conflict("several companies have a source of this name; set company_id")
     return write.authorize_update(named[0], "companies") if named else None
 
 

@@ -26,31 +26,31 @@ class Event(Record):
     kind: EventKind = Field(
         description="`change` of an event source, or `completion` of a run template's job."
     )
-    state: Literal["done", "owed", "dead"] = Field(description="Where it stands.")
+    state: Literal["done", "owed", "dead"] = Field(description="Its state.")
     event_source_id: int | None = Field(
-        description="The event source that changed; null: it is the end of a job."
+        description="The event source that changed; null for the end of a job."
     )
     runtemplate_id: int | None = Field(
-        description="The run template whose job ended; null: it is a change."
+        description="The run template whose job ended; null for a change."
     )
-    job_id: int | None = Field(description="The job that ended; null: it is a change.")
+    job_id: int | None = Field(description="The job that ended; null for a change.")
     company_id: int | None = Field(description="The company.")
     inversion: int | None = Field(description="The number of the change in its source.")
     evidence: str | None = Field(
-        description="The kind of record that changed; of the end of a job `job`."
+        description="The kind of record that changed; `job` for the end of a job."
     )
     operation: str = Field(
-        description="What was done to the record; of the end of a job how it ended."
+        description="What was done to the record; for the end of a job, how it ended."
     )
     record_id: str | None = Field(description="The record it is about.")
-    depth: int = Field(description="How many ends of jobs led to it; 0: a change.")
+    depth: int = Field(description="How many ends of jobs led to it; 0 for a change.")
     emission_error: str | None = Field(
-        description="Why Prefect will not hear of it; null: it has, or will."
+        description="Why Prefect never receives it; null: it has received it, or will."
     )
     error: str | None = Field(
-        description="Why the change can't be kept as it is and starts nothing; null: it can."
+        description="Why the change can't be stored as it is and starts nothing; null: it can."
     )
-    emitted_at: datetime | None = Field(description="When Prefect heard of it; null: not yet.")
+    emitted_at: datetime | None = Field(description="When Prefect received it; null: not yet.")
 
 
 class Delivery(Answer):
@@ -58,39 +58,38 @@ class Delivery(Answer):
 
     eventrule_id: int = Field(description="The event rule.")
     element: int = Field(
-        description="Which element of a list it is for, from 0; 0 where the rule does not fan out."
+        description="Which element of a list it is for, from 0; 0 if the rule does not fan out."
     )
-    state: DeliveryState = Field(description="Where it stands.")
+    state: DeliveryState = Field(description="Its state.")
     job_id: int | None = Field(description="The job it started; null: none yet.")
     flow_run_id: str | None = Field(description="The flow run in Prefect.")
     due_at: datetime | None = Field(
-        description="When this service starts the job itself; null: not yet, or there is one."
+        description="When the service starts the job itself; null: not determined yet, or the job "
+        "exists."
     )
     error: str | None = Field(description="Why it is dead; null: it is not.")
 
 
 class OwedAction(Answer):
-    """An action of an event besides its rules."""
+    """An action that an event triggers, besides its rules."""
 
-    id: int = Field(description="The number of the record.")
+    id: int = Field(description="The record's id.")
     kind: Action = Field(description="The action.")
     target: str | None = Field(description="The address of a webhook, without its query.")
-    state: ActionState = Field(description="Where it stands.")
-    attempts: int = Field(description="How often it was tried in vain.")
+    state: ActionState = Field(description="Its state.")
+    attempts: int = Field(description="How many attempts have failed.")
     job_id: int | None = Field(description="The job it started.")
-    error: str | None = Field(description="Why it is dead, or failed last.")
-    due_at: datetime = Field(description="When it is done, or tried again.")
-    done_at: datetime | None = Field(description="When it was done; null: it is not.")
+    error: str | None = Field(description="Why it is dead, or why the last attempt failed.")
+    due_at: datetime = Field(description="When it is attempted next.")
+    done_at: datetime | None = Field(description="When it was done; null: not yet.")
 
 
 class EventWithDeliveries(Event):
     """An event with its data, deliveries and actions."""
 
-    data: dict[str, Any] = Field(description="All that is known of it.")
-    deliveries: list[Delivery] = Field(description="What it owes to rules.")
-    actions: list[OwedAction] = Field(
-        description="What it has the service do, beside starting rules."
-    )
+    data: dict[str, Any] = Field(description="Everything known about it.")
+    deliveries: list[Delivery] = Field(description="Its deliveries to rules.")
+    actions: list[OwedAction] = Field(description="Actions it triggers, besides its rules.")
 
 
 def serialize_event(event: records.Event, _settings: Settings) -> JsonObject:

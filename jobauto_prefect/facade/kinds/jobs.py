@@ -65,26 +65,27 @@ class Job(Record):
     app_id: int = Field(description="The application.")
     company_id: int = Field(description="The company.")
     runtemplate_id: int = Field(description="The run template.")
-    task_id: int | None = Field(description="The task; null: nobody owed this run.")
-    attempt: int = Field(description="Counts the attempts for one task, from 1.")
+    task_id: int | None = Field(description="The task it is an attempt at; null: none.")
+    attempt: int = Field(description="Number of the attempt, from 1.")
     retry_of: int | None = Field(
-        description="The first attempt, where it is another one; written: a job that is over, to "
-        "run once more with its run template and its own values."
+        description="The first attempt, if this is a later one. In requests: a job that has ended, "
+        "to run again with its run template and its own values."
     )
     event_id: int | None = Field(description="The event that started it; null: none.")
-    eventrule_id: int | None = Field(description="The event rule.")
-    state: JobState = Field(description="Where it stands.")
+    eventrule_id: int | None = Field(description="The event rule that started it.")
+    state: JobState = Field(description="Its state.")
     severity: Severity | None = Field(description="What the exit code means.")
-    message: str | None = Field(description="One line for people.")
+    message: str | None = Field(description="A one-line message.")
     exitcode: int | None = Field(
-        title="Exit code", description="What the command returned; null: nothing yet."
+        title="Exit code", description="The command's exit code; null: none yet."
     )
     schedule: datetime = Field(title="Scheduled for", description="When it is due.")
-    schedule_type: str = Field(description="What it comes from: a schedule, an event, or somebody.")
-    begin: datetime | None = Field(title="Began", description="When it started; null: it has not.")
-    end: datetime | None = Field(title="Ended", description="When it ended; null: it has not.")
+    schedule_type: str = Field(description="What created it: a schedule, an event, or a user.")
+    begin: datetime | None = Field(title="Began", description="When it started; null: not yet.")
+    end: datetime | None = Field(title="Ended", description="When it ended; null: not yet.")
     executor: str = Field(
-        description="What runs the command: one of these, or one that a package adds."
+        description="What runs the command: Native, Docker, Podman, Kubernetes, or an executor "
+        "that a package adds."
     )
     launched_by: int | None = Field(description="The user who started it.")
     app_version: str | None = Field(
@@ -98,35 +99,34 @@ class Job(Record):
         "value.",
     )
     undeclared: list[str] = Field(
-        description="Environment keys that had values and were left out, because the definition "
-        "does not declare them."
+        description="Environment keys whose values were left out because the definition does not "
+        "declare them."
     )
-    warnings: list[answers.Fault] = Field(description="What is allowed and surely wrong.")
+    warnings: list[answers.Fault] = Field(description="What was accepted but is probably wrong.")
     worker: str | None = Field(description="The worker that runs it.")
-    pid: int | None = Field(description="The number of its process on the worker's machine.")
-    cancel_reason: str | None = Field(description="Why it was asked to end.")
+    pid: int | None = Field(description="Its process id on the worker's machine.")
+    cancel_reason: str | None = Field(description="Why its cancellation was requested.")
     note: str | None = Field(description="Free text.")
     waits_for: str | None = Field(
-        description="Why a job that is due does not start; null: it is not due, or may start any "
-        "moment."
+        description="Why a due job does not start; null: it is not due, or may start at any moment."
     )
     flow_run_id: str | None = Field(description="The flow run in Prefect.")
     prefect_url: str | None = Field(
-        description="Its page in Prefect's UI; null: Prefect does not know of it yet."
+        description="Address of its page in Prefect's UI; null: it is not in Prefect yet."
     )
 
 
 class Artifact(Answer):
     """A file produced by a job."""
 
-    id: int = Field(description="The number of the record.")
+    id: int = Field(description="The record's id.")
     href: str = Field(description="Where to download it.")
-    name: str = Field(description="The name for people.")
+    name: str = Field(description="Display name.")
     path: str = Field(description="Relative to the job's directory.")
-    type: str = Field(description="The kind of artifact, as the definition says.")
-    content_type: str = Field(description="The media type the worker found.")
+    type: str = Field(description="The kind of artifact, as the definition declares it.")
+    content_type: str = Field(description="The media type the worker detected.")
     size: int = Field(description="In bytes.")
-    created_at: datetime = Field(description="When it was made.")
+    created_at: datetime = Field(description="When it was created.")
 
 
 class JobWithOutput(Job):
@@ -138,17 +138,17 @@ class JobWithOutput(Job):
     stderr: str = Field(
         title="Standard error", description="The end of its standard error, at most 64 KiB."
     )
-    artifacts: list[Artifact] = Field(description="The files the job left behind.")
+    artifacts: list[Artifact] = Field(description="The files it produced.")
 
 
 class OutputLine(Answer):
     """One line of output."""
 
-    seq: int = Field(description="Counts the lines of a job, from 1.")
+    seq: int = Field(description="Number of the line within its job, from 1.")
     stream: Literal["stdout", "stderr", "notice"] = Field(
-        description="Where it was written; `notice`: the worker's own word."
+        description="The stream it was written to; `notice`: a message from the worker."
     )
-    text: str = Field(description="The text without its end of line.")
+    text: str = Field(description="The text without its line ending.")
     at: datetime = Field(description="When it was written.")
 
 
@@ -156,9 +156,9 @@ class Output(Answer):
     """Lines of a job's output."""
 
     job_id: int = Field(description="The job.")
-    lines: list[OutputLine] = Field(description="The lines, in their order.")
+    lines: list[OutputLine] = Field(description="The lines, in order.")
     last: int = Field(description="The number of the last line: `after` for the next request.")
-    state: JobState = Field(description="Where it stands.")
+    state: JobState = Field(description="The job's state.")
 
 
 SCHEDULED: JsonSchemaValue = {
@@ -194,7 +194,8 @@ class JobBody(Body):
         description="When to run: `now` (the default), an ISO 8601 time, or `Y-m-d H:i:s` in UTC.",
     )
     executor: ExecutorName | None = Field(
-        default=None, description="Instead of the run template's; one of its `executors`."
+        default=None,
+        description="Used instead of the run template's `executor`; one of its `executors`.",
     )
     env: dict[str, Any] = Field(default_factory=dict)
     state: Literal["cancelled"] | None = Field(
@@ -221,7 +222,9 @@ def write_job(write: WriteRequest) -> WriteResult:
         return WriteResult(_change_job(write, body), created=False)
     retried = _job_to_retry(write, body)
     if body.runtemplate_id is None:
-        fault = Fault("/runtemplate_id", "required", "runtemplate_id is required: what to run")
+        fault = Fault(
+            "/runtemplate_id", "required", "runtemplate_id is required: the run template to start"
+        )
         raise InvalidInput([fault])
     template = template_with_context(write.session, body.runtemplate_id)
     write.who.rights.require("jobs", "create", template.company_id, template)
@@ -255,16 +258,18 @@ def _job_to_retry(write: WriteRequest, body: JobBody) -> records.Job | None:
     job = get_record(write.session, records.Job, body.retry_of)
     write.who.rights.require("jobs", "read", job.company_id, job)
     if body.runtemplate_id not in (None, job.runtemplate_id):
-        message = f"job {job.id} is one of run template {job.runtemplate_id}"
+        message = (
+            f"job {job.id} belongs to run template {job.runtemplate_id}; leave runtemplate_id out"
+        )
         raise InvalidInput([Fault("/runtemplate_id", "mismatch", message)])
     attempts.lock_job(write.session, job)
     if job.state in LIVE_JOBS:
-        raise Conflict(f"job {job.id} is {job.state}; cancel it first, or wait for its end")
+        raise Conflict(f"job {job.id} is {job.state}; cancel it first, or wait until it ends")
     if job.task_id is not None:
         raise Conflict(f"job {job.id} is an attempt for task {job.task_id}; retry that task")
     follower = attempts.follower_of(write.session, job)
     if follower is not None:
-        raise Conflict(f"job {follower.id} tries it again already, at {follower.schedule}")
+        raise Conflict(f"job {follower.id} already retries it, at {follower.schedule}")
     body.runtemplate_id = job.runtemplate_id
     return job
 
@@ -327,7 +332,9 @@ def _change_job(write: WriteRequest, body: JobBody) -> records.Job:
     write.who.rights.require("jobs", "update", job.company_id, job)
     fixed = {name for name in body.model_fields_set if getattr(body, name)} - {"scheduled", "note"}
     if fixed:
-        message = 'of a job, scheduled and note can be changed, or send "state": "cancelled"'
+        message = (
+            'only scheduled and note can be changed; to cancel the job, send "state": "cancelled"'
+        )
         raise InvalidInput([Fault(f"/{name}", "fixed", message) for name in sorted(fixed)])
     if not body.model_fields_set:
         return job
@@ -414,7 +421,7 @@ def _describe_change(body: JsonObject) -> JsonObject:
     changing = ("scheduled", "note", "state", "reason", "id", "job_id")
     return {
         **body,
-        "description": "`scheduled` and `note` of a job that waits; or `state` to cancel it.",
+        "description": "`scheduled` and `note` of a waiting job; or `state` to cancel it.",
         "properties": {name: dict(body["properties"][name]) for name in changing},
         "if": {"required": ["reason"]},
         "then": {"required": ["state"]},
@@ -437,9 +444,10 @@ RESOURCE = Resource(
     },
     body=JobBody, detail=JobWithOutput, details=_details, written=_written,
     change=_describe_change, annotate=add_wait_reasons, unresolved=NotFound,
-    note=" Without an id a run is scheduled, now or at `scheduled`. With one, `scheduled` and "
-    "`note` change while it waits, and `state` `cancelled` ends it (this needs `jobs.execute`).",
-    deletion="Takes a job away that is over and belongs to no task.",
+    note=" Without an id it schedules a run, now or at `scheduled`. With one it changes "
+    "`scheduled` and `note` while the job waits, or cancels it with `state` `cancelled` "
+    "(this needs `jobs.execute`).",
+    deletion="Deletes a job that has ended and belongs to no task.",
     links={"output": link("getOutput", "jobId")},
     repeated={"job_id": {"type": "integer", "description": "The same as `id`."}},
 )  # fmt: skip

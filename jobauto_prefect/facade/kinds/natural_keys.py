@@ -112,7 +112,7 @@ def find_id(
     meant = _select_meant(who, visible, company_id)
     if len(meant) > 1:
         ids = ", ".join(str(record.id) for record in meant)
-        raise Conflict(f"several are called {word!r}; say one of the ids {ids}")
+        raise Conflict(f"several are named {word!r}; use one of the ids {ids}")
     return meant[0].id if meant else None
 
 
@@ -171,7 +171,7 @@ def resolve_names(
             company_id = _company_of(session, who, item, read, record_id)
             reference_id = find_id(session, who, kind, parse_text(pointer[1:], word), company_id)
             is_there = reference_id is not None
-        else:  # for an id the write of such a kind checks itself
+        else:  # the write of such a kind checks ids itself
             reference_id, is_there = word, bool(unresolved) or _is_there(session, who, kind, word)
         message = f"there is no {noun_of(kind)} {word!r}"
         if not is_there and unresolved:

@@ -54,12 +54,12 @@ class Filter:
             "ge": f"Only those whose {column} is not before this time.",
             "lt": f"Only those whose {column} is before this time.",
             "le": f"Only those whose {column} is not after this time.",
-            "contains": f"Only those with this in their {column}, in whatever case.",
+            "contains": f"Only those with this in their {column}, ignoring case.",
             "has": f"Only those with this among their {column}.",
         }
         text = texts.get(self.how, f"Only those with this `{self.column}`.")
         if self.several:
-            text = f"Only those with this `{self.column}`, or with some of them, with commas."
+            text = f"Only those with this `{self.column}`, or with one of several, comma-separated."
         return query(name, self._schema, text, allowEmptyValue=True)
 
     @property
@@ -140,8 +140,8 @@ class BodyReader:
 
 
 DELETION = (
-    "Takes the record away: it is gone from lists and from Prefect, is kept for history, and "
-    "its name is free again. Where active records depend on it: 409, naming them."
+    "Deletes the record: it disappears from lists and from Prefect, is kept for history, and its "
+    "name can be used again. 409 if active records depend on it, naming them."
 )
 
 

@@ -106,116 +106,124 @@ class RunTemplate(Labelled):
 
     app_id: int = Field(description="The application.")
     company_id: int = Field(description="The company.")
-    name: str = Field(description="The name for people.")
-    active: bool = Field(description="Whether it runs at all.")
+    name: str = Field(description="Its name.")
+    active: bool = Field(description="Whether it starts jobs.")
     interv: Literal["n", "i", "h", "d", "w", "m", "y", "c"] = Field(
         title="Interval",
-        description="How often: n never, i each minute, h hour, d day, w week, m month, y year, c "
-        "as `cron` says.",
+        description="How often it runs: n never, i every minute, h hour, d day, w week, m month, y "
+        "year, c by `cron`.",
     )
     cron: str | None = Field(
-        description="Five fields of cron, or a nickname like `@daily`, for the interval `c`."
+        description="Cron expression with five fields, or a nickname such as `@daily`, for the "
+        "interval `c`."
     )
     timezone: str | None = Field(
-        description="IANA name of the zone of schedules; null: the company's, else the service's."
+        description="IANA name of the time zone of its schedule; null: the company's, else the "
+        "service's."
     )
     delay: int = Field(description="Seconds from the start of a window to the start of its job.")
     executor: str = Field(
-        description="What runs the command: one of these, or one that a package adds."
+        description="What runs the command: Native, Docker, Podman, Kubernetes, or an executor "
+        "that a package adds."
     )
     executors: list[str] = Field(
-        description="Those that a job may name instead of `executor`; none: its own alone."
+        description="Executors that a job may name instead of `executor`; empty: none."
     )
     executor_settings: dict[str, Any] = Field(
-        description="What executors are told; each takes its own, so that `executor` alone has to "
-        "be changed. Replaced as a whole."
+        description="Settings of executors. Each uses only its own, so `executor` can change "
+        "alone. Replaced as a whole."
     )
     pool: str | None = Field(description="The work pool; null: the service's default.")
-    queue: str | None = Field(description="The work queue of its work pool; null: the default one.")
+    queue: str | None = Field(
+        description="The work queue in its work pool; null: the default queue."
+    )
     queue_priority: int | None = Field(
-        description="The priority that its queue is given: the lowest number comes first where "
-        "workers are full; null: as it is."
+        description="The priority to give its queue: the lowest number comes first if workers are "
+        "busy; null: it stays as it is."
     )
     timeout_seconds: float | None = Field(
-        description="Seconds it may run; null: the service's default."
+        description="Seconds a job may run; null: the service's default."
     )
     deadline_offset: str | None = Field(
-        description="Deadline of a window: so long after its start (`+3h`, `+1h30m`), or when the "
-        "clock next shows a time (`HH:MM`); null: the end of the window."
+        description="Deadline of a window: a time after its start (`+3h`, `+1h30m`), or the next "
+        "occurrence of a time of day (`HH:MM`); null: the end of the window."
     )
     allow_late: bool = Field(
-        description="Whether a success after the deadline counts: `fulfilled_late`, not `failed`."
+        description="Whether a success after the deadline counts as `fulfilled_late` rather than "
+        "`failed`."
     )
     max_attempts: int | None = Field(
-        description="How many attempts a window has in all; null: 3 of what is worth another."
+        description="Maximum number of attempts for a window, if their ends are worth a retry; "
+        "null: 3."
     )
     retry_backoff: Backoff = Field(
-        description="How the waits between attempts grow: `none` and `fixed` not at all, `linear` "
-        "by the gap, `exponential` twofold."
+        description="How the wait between attempts grows: `none` and `fixed` not at all, `linear` "
+        "by the gap, `exponential` by doubling."
     )
-    retry_min_gap: int = Field(description="Seconds between two attempts, at least.")
+    retry_min_gap: int = Field(description="Minimum seconds between two attempts.")
     retry_undeclared: bool = Field(
-        description="Whether a non-zero exit code that the definition does not declare is worth "
-        "another attempt."
+        description="Whether to retry after a non-zero exit code that the definition does not "
+        "declare."
     )
     overlap: Overlap = Field(
         description="When a window opens while a job of an earlier one runs: `wait` for it, "
         "`skip` the window, or run in `parallel`."
     )
     misfire: Misfire = Field(
-        description="What runs of the windows that passed in an outage: the `latest` one, `all`, "
-        "or none (`skip`)."
+        description="Which windows that passed during an outage run afterwards: the `latest` one, "
+        "`all`, or none (`skip`)."
     )
     on_contact_lost: ContactLost = Field(
-        description="A job whose worker has no contact with the service for one lease: let it "
-        "`finish`, or `stop` it."
+        description="What happens to a job whose worker has no contact with the service for one "
+        "lease: `finish` lets it run, `stop` ends it."
     )
     on_closed: OnClosed = Field(
-        description="Windows whose jobs would start in closed time: `excuse` them, or `move` the "
-        "newest one to its end (with `misfire` `all` each one)."
+        description="What happens to windows whose jobs would start in closed time: `excuse` them, "
+        "or `move` the newest one (with `misfire` `all`, each one) to the end of the "
+        "closed time."
     )
     note: str | None = Field(description="Free text.")
     topics: list[str] = Field(
-        description="The names of the topics attached to it. Written: names or ids; a name means "
-        "the company's own topic first, then the shared one."
+        description="Names of its topics. In requests: names or ids; a name means the company's "
+        "own topic first, then the shared one."
     )
     calendars: list[str] = Field(
-        description="The names of the calendars by which windows are closed. Written: names or ids."
+        description="Names of the calendars that close its windows. In requests: names or ids."
     )
     all_topics: list[str] | None = Field(
         default=None,
-        description="Its own topics, its application's and its company's, without doubles; only "
-        "in the record itself.",
+        description="Its own topics, its application's and its company's, without duplicates; not "
+        "in lists.",
     )
     retention: dict[Bound, int] = Field(
-        description="Bounds of what is kept that it sets itself, 0 for none: the days that ended "
-        "jobs (`jobs_days`), their output (`output_days`), their flow runs in Prefect "
-        "(`runs_days`), tasks and events stay, and how many ended jobs of a run template "
+        description="Retention limits that it sets itself, 0 for no limit: days to keep ended jobs "
+        "(`jobs_days`), their output (`output_days`), their flow runs in Prefect "
+        "(`runs_days`) and tasks (`tasks_days`), and how many ended jobs to keep "
         "(`jobs_count`)."
     )
     notices: Notices = Field(
-        description="Who is told of what becomes of its jobs, by channel; of a run template, a "
-        "channel that is left out is as its company says. Written as a whole."
+        description="Who is notified about its jobs, by channel; for a channel that is left out, "
+        "its company's setting applies. Replaced as a whole."
     )
     success: dict[Action, dict[str, Any]] = Field(
-        description="Actions after a success or a warning, by their names."
+        description="Actions after a success or a warning, by name."
     )
-    fail: dict[Action, dict[str, Any]] = Field(
-        description="Actions after an error, by their names."
-    )
+    fail: dict[Action, dict[str, Any]] = Field(description="Actions after an error, by name.")
     env: dict[str, str] = Field(
         title="Environment",
         description="Values by environment key; secret ones are masked in answers. null removes a "
         "value.",
     )
     credentials: list[int] = Field(
-        description="The credentials whose values its jobs get; of one name the later one counts."
+        description="The credentials whose values its jobs get; if two set the same key, the later "
+        "one wins."
     )
     blocks: list[TemplateBlock] = Field(
-        description="Blocks of other people in Prefect; naming them needs `system.config`."
+        description="Prefect blocks that the service does not manage; naming them needs "
+        "`system.config`."
     )
     prefect_url: str | None = Field(
-        description="Its page in Prefect's UI; null: Prefect does not know of it yet."
+        description="Address of its page in Prefect's UI; null: it is not in Prefect yet."
     )
 
 
@@ -261,7 +269,7 @@ class TemplateBody(LabelledBody):
 
     app_id: Ref | None = None
     app_uuid: str | None = Field(
-        default=None, description="uuid of the application, instead of `app_id`."
+        default=None, description="UUID of the application, instead of `app_id`."
     )
     app: str | None = Field(
         default=None, description="Name of the application, instead of `app_id`."
@@ -304,8 +312,8 @@ class TemplateBody(LabelledBody):
     credentials: list[CredentialRef] = Field(
         default_factory=list,
         max_length=50,
-        description="Ids of credentials, or their names within the company, instead of those "
-        "there are.",
+        description="Credentials, by id or by name within the company; they replace the current "
+        "ones.",
     )
     blocks: list[BlockBody] = Field(default_factory=list, max_length=20)
 

@@ -28,20 +28,20 @@ class Task(Record):
 
     runtemplate_id: int = Field(description="The run template.")
     company_id: int = Field(description="The company of the run template.")
-    state: TaskState = Field(description="Where it stands.")
-    reason: TaskReason | None = Field(description="Why.")
-    message: str | None = Field(description="One line for people.")
-    attempts: int = Field(description="How many jobs have tried.")
+    state: TaskState = Field(description="Its state.")
+    reason: TaskReason | None = Field(description="Why it is in this state.")
+    message: str | None = Field(description="A one-line message.")
+    attempts: int = Field(description="How many attempts were made.")
     fulfilled_by_job_id: int | None = Field(
         title="Fulfilled by", description="The job that fulfilled it."
     )
     excuse: str | None = Field(
-        description="Why it is all right that the window failed or was missed."
+        description="Why it is acceptable that the window failed or was missed."
     )
-    excused_by: str | None = Field(description="Who said so.")
-    window_start: datetime = Field(description="Beginning of the window.")
-    window_end: datetime = Field(description="End of the window, not within it.")
-    deadline: datetime = Field(description="Until when it may be fulfilled.")
+    excused_by: str | None = Field(description="Who excused it.")
+    window_start: datetime = Field(description="Start of the window.")
+    window_end: datetime = Field(description="End of the window, exclusive.")
+    deadline: datetime = Field(description="Until when it has to be fulfilled.")
     fulfilled_at: datetime | None = Field(description="When it was fulfilled.")
 
 

@@ -54,12 +54,10 @@ from jobauto_prefect.settings import Settings
 class Topic(Owned):
     """A tag with a colour."""
 
-    name: str = Field(description="The name for people.")
+    name: str = Field(description="Its name.")
     description: str | None = Field(description="What it is for.")
     color: str = Field(title="Colour", description="Six hexadecimal digits.")
-    prefect_url: str = Field(
-        description="Its page in Prefect's UI; null: Prefect does not know of it yet."
-    )
+    prefect_url: str = Field(description="Address of its deployments in Prefect's UI.")
 
 
 TopicRef = Id | Name
@@ -90,7 +88,7 @@ def apply_existing_topics(write: WriteRequest, record: Bearer, named: Sequence[s
     """Attach the topics that exist; return a warning for each other name."""
     unknown = [name for name in named if _find_topic(write, record, name) is None]
     _store(record, [name for name in named if name not in unknown])
-    message = "there is no topic {}: make it and import the definition again, to attach it"
+    message = "there is no topic {}; to attach it, create it and import the definition again"
     return [Fault("/topics", "reference", message.format(repr(name))) for name in unknown]
 
 
@@ -101,7 +99,7 @@ def require_own_topics(write: WriteRequest, record: Bearer) -> None:
         InvalidInput: it has a topic that does not exist there.
     """
     gone = [name for name in record.topics or () if _find_topic(write, record, name) is None]
-    message = "the topic {} is another company's; say topics without it"
+    message = "the topic {} belongs to another company; send topics without it"
     if gone:
         raise InvalidInput([Fault("/topics", "reference", message.format(name)) for name in gone])
 

@@ -35,43 +35,43 @@ from jobauto_prefect.settings import Settings
 class User(Timed):
     """A person or program that signs in."""
 
-    login: str = Field(description="The name to sign in with.")
-    email: str | None = Field(description="Address for mail.")
+    login: str = Field(description="The name they sign in with.")
+    email: str | None = Field(description="Email address.")
     firstname: str | None = Field(title="First name", description="First name.")
     lastname: str | None = Field(title="Last name", description="Last name.")
     enabled: bool = Field(description="Whether it may be used.")
-    roles: list[Role] = Field(description="The roles, by name.")
+    roles: list[Role] = Field(description="Names of the roles.")
 
 
 class AssignedRole(Answer):
     """A role that a user has."""
 
-    id: int = Field(description="The number of the record.")
-    name: Role = Field(description="The role, as requests name it.")
-    display_name: str = Field(description="The name for people.")
+    id: int = Field(description="The record's id.")
+    name: Role = Field(description="The role's name in requests.")
+    display_name: str = Field(description="Display name.")
     description: str = Field(description="What it is for.")
-    assigned_by: str | None = Field(description="Who gave the role.")
-    assigned_at: datetime = Field(description="When the role was given.")
-    expires_at: datetime | None = Field(description="When it ends to count; null: never.")
+    assigned_by: str | None = Field(description="Who assigned the role.")
+    assigned_at: datetime = Field(description="When the role was assigned.")
+    expires_at: datetime | None = Field(description="When it expires; null: never.")
 
 
 class Token(Answer):
     """A token without its text."""
 
-    id: int = Field(description="The number of the record.")
+    id: int = Field(description="The record's id.")
     kind: str = Field(
-        description="What it is: user; sign-in or session, which end with the password; worker."
+        description="user; sign-in or session, which end when the password changes; or worker."
     )
-    expires_at: datetime | None = Field(description="When it ends to count; null: never.")
+    expires_at: datetime | None = Field(description="When it expires; null: never.")
     revoked_at: datetime | None = Field(description="When it was revoked.")
     last_used_at: datetime | None = Field(description="When it was last used.")
-    created_at: datetime = Field(description="When it was made.")
+    created_at: datetime = Field(description="When it was created.")
 
 
 class IssuedToken(Token):
     """A new token; this is the only answer that has its text."""
 
-    token: str = Field(description="Its text.")
+    token: str = Field(description="The token's text.")
 
 
 OWN_FIELDS = frozenset({"email", "firstname", "lastname", "password"})
@@ -96,8 +96,8 @@ class UserBody(Body):
     enabled: Annotated[Boolean, Shown("may sign in")] = True
     password: Annotated[str, StringConstraints(max_length=1000)] | None = Field(
         default=None,
-        description="Stored as a hash only, never in an answer. To change one's own, send login "
-        "and present password (Basic).",
+        description="Stored as a hash only, never in an answer. To change your own, authenticate "
+        "with login and current password (Basic).",
     )
     roles: list[RoleName] | None = None
 
@@ -154,7 +154,7 @@ def _find_user(write: WriteRequest, body: UserBody) -> records.User | None:
     if user is None or not (own or write.record_id or write.who.rights.may_read("users", None)):
         return None  # whether a login exists is not disclosed to everybody
     if own and body.password is not None:
-        write.who.require_password("your own password is changed with the present one")
+        write.who.require_password("changing your own password needs the current one")
     if own and not write.who.rights.may("users.update", None):
         return _authorize_profile(write, body, user)
     write.authorize_update(user, "users")
@@ -170,9 +170,9 @@ def _authorize_profile(write: WriteRequest, body: UserBody, user: records.User) 
     """
     same_login = body.login in (None, user.login)
     if not (same_login and body.model_fields_set <= OWN_FIELDS | {"login"}):
-        raise Forbidden(f"of yourself you can change {', '.join(sorted(OWN_FIELDS))}")
+        raise Forbidden(f"of your own user you can only change {', '.join(sorted(OWN_FIELDS))}")
     if not write.who.rights.anywhere("profile.update"):
-        raise Forbidden("your role does not let you change your profile")
+        raise Forbidden("your role does not let you change your profile; ask an administrator")
     return user
 
 

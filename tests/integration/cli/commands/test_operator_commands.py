@@ -290,7 +290,7 @@ def test_a_job_that_is_over_runs_once_more_with_its_own_values(home: Home) -> No
     assert again["env"] == {"COUNT": "7", "KEY": "********"}
     assert (again["attempt"], again["retry_of"]) == (2, first["id"])
     assert other.returncode == 1
-    assert f"job {again['id']} tries it again already" in other.stderr
+    assert f"job {again['id']} already retries it" in other.stderr
     ledger = open_ledger(Settings(home=Path(home.environment["JOBAUTO_HOME"])))
     with ledger.reading() as session:
         job = session.get_one(Job, again["id"])
