@@ -1,1 +1,1 @@
-"""Create or update: what each record kind takes, what it is known by, and who may."""
+"""Creating and updating records: what bodies may contain, and who may write what."""

@@ -1,4 +1,4 @@
-"""The actions of a run template: what its fields `success` and `fail` may say."""
+"""The actions of a run template: its fields `success` and `fail`."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -43,7 +43,7 @@ SECRET = "secret"  # noqa: S105 - the name of a field
 
 @dataclass(frozen=True, slots=True)
 class OrSwitch:
-    """Says in a JSON Schema that `false` is nothing, and true enough where all has a default."""
+    """Allows `false` for no action in a JSON Schema, and `true` if all fields have defaults."""
 
     body: type[Body]
 
@@ -83,20 +83,20 @@ class RescheduleBody(Body):
 
 
 class StopBody(Body):
-    """The run template follows its schedule no more."""
+    """The run template stops following its schedule."""
 
 
 class WebHookBody(Body):
-    """An address is told. A `secret` that is masked or left out stays; for another address it has
-    to be given again, or null: without one nothing is signed.
+    """An address is called. A `secret` that is masked or left out stays as it is; for another
+    address it must be sent again, or null: then calls are not signed.
     """
 
-    uri: WebAddress = Field(description="The address that is told.")
-    secret: ShortText | None = Field(default=None, description="Key of the signature.")
+    uri: WebAddress = Field(description="The address to call.")
+    secret: ShortText | None = Field(default=None, description="Key that signs the call.")
 
 
 class ActionsBody(BaseModel):
-    """Actions by their names; what is false or null is none."""
+    """Actions by name; false and null mean no action."""
 
     model_config = ConfigDict(
         extra="forbid",
@@ -117,10 +117,10 @@ class ActionsBody(BaseModel):
         description="The same run template starts again, with the same values.",
     )
     stop: Annotated[StopBody | None, ON, OrSwitch(StopBody)] = Field(
-        None, alias=Action.STOP, description="The run template follows its schedule no more."
+        None, alias=Action.STOP, description="The run template stops following its schedule."
     )
     webhook: Annotated[WebHookBody | None, ON, OrSwitch(WebHookBody)] = Field(
-        None, alias=Action.WEBHOOK, description="An address is told."
+        None, alias=Action.WEBHOOK, description="An address is called."
     )
 
     @model_validator(mode="before")
@@ -135,13 +135,13 @@ class ActionsBody(BaseModel):
         }
 
     def configured(self) -> dict[str, dict[str, Any]]:
-        """Return action -> configuration, of those that are given."""
+        """Return the configurations of the given actions, by action."""
         given = self.model_dump(by_alias=True, exclude_none=True)
         return {str(name): config for name, config in given.items()}
 
 
 class OrEmpty:
-    """Says in a JSON Schema how published clients write that there is nothing."""
+    """Allows in a JSON Schema what published clients send for no actions."""
 
     def __get_pydantic_json_schema__(
         self, core: CoreSchema, handler: GetJsonSchemaHandler
@@ -165,8 +165,7 @@ def apply_actions(
     """Replace the actions of these modes by those given; with any, the template is flushed.
 
     Raises:
-        InvalidInput: with every target that is not there or not to be told anything, and the way
-            of a circle.
+        InvalidInput: with every target that does not exist or must not be used, and any cycle.
     """
     secrets, writers = dict(template.action_secrets), dict(template.action_writers or {})
     faults = [
@@ -199,7 +198,7 @@ def apply_actions(
 def _seal_secret(
     write: WriteRequest, template: RunTemplate, mode: str, webhook: WebHookBody | None
 ) -> str | None:
-    """Return the key of a webhook's signature, sealed; None: it is not signed."""
+    """Return the key that signs a webhook's calls, sealed; None: they are not signed."""
     if webhook is None:
         return None
     if _keeps_secret(webhook):
@@ -214,7 +213,7 @@ def _keeps_secret(webhook: WebHookBody) -> bool:
 def _address_faults(
     template: RunTemplate, mode: str, webhook: WebHookBody | None
 ) -> Iterator[Fault]:
-    """Refuse to keep a signature's key for another address."""
+    """Refuse to keep a signing key for another address."""
     if webhook is None or mode not in template.action_secrets or not _keeps_secret(webhook):
         return
     before = getattr(template, mode).get(Action.WEBHOOK, {})

@@ -1,4 +1,4 @@
-"""The records of run templates, as responses show them."""
+"""Credentials and Prefect blocks assigned to run templates."""
 
 from collections.abc import Iterator, Sequence
 from typing import Annotated, Any, ClassVar
@@ -15,16 +15,16 @@ from jobauto_prefect.ledger.records import Credential, RunTemplate, TemplateCred
 
 
 class TemplateBlock(BaseModel):
-    """A block of other people in Prefect, and which of its fields become variables."""
+    """A Prefect block that the service does not manage, and its fields that become variables."""
 
-    block: str = Field(description="Slug of the type of a block in Prefect, a slash, and its name.")
+    block: str = Field(description="Slug of the block's type, a slash, and the block's name.")
     env: dict[str, str] = Field(
-        description="Variable to field of the block; `a.b` is the field b of a."
+        description="Fields of the block, by variable; `a.b` is the field b of a."
     )
 
 
 BLOCKS_PERMISSION = "system.config"
-"""A block belongs to no company: whoever may name any could have the secrets of all."""
+"""A block belongs to no company: naming one gives access to any company's secrets."""
 
 
 CredentialRef = Id | Name
@@ -35,7 +35,9 @@ Variable = Annotated[str, StringConstraints(pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,1
 
 
 class BlockBody(Body):
-    """A Prefect block of other people; `env` maps variables to its fields (`a.b` is b in a)."""
+    """A Prefect block that the service does not manage; `env` maps variables to its fields (`a.b`
+    is b in a).
+    """
 
     record: ClassVar = TemplateBlock
 
@@ -48,10 +50,10 @@ class BlockBody(Body):
 def apply_credentials(
     write: WriteRequest, template: RunTemplate, given: Sequence[int | str]
 ) -> None:
-    """Replace the credentials of a run template by these, in this order.
+    """Replace the credentials of a run template, in the given order.
 
     Raises:
-        InvalidInput: one is not there, is another company's, or is named twice.
+        InvalidInput: one does not exist, belongs to another company, or is named twice.
     """
     credentials = [_find_credential(write, template, reference) for reference in given]
     faults = list(_faults(template, credentials, given))
@@ -90,23 +92,29 @@ def _faults(
         if credential is None:
             yield Fault(at, "reference", f"{template.company.slug} has no credential {reference!r}")
         elif credential.company_id != template.company.id:
-            message = f"the credential {credential.name} is not one of {template.company.slug}"
+            message = f"the credential {credential.name} does not belong to {template.company.slug}"
             yield Fault(at, "reference", message)
         elif credential.id in seen:
-            yield Fault(at, "duplicate", f"the credential {credential.name} is named twice")
+            yield Fault(
+                at, "duplicate", f"the credential {credential.name} is named twice; name it once"
+            )
         else:
             seen.add(credential.id)
 
 
 def require_own_credentials(template: RunTemplate) -> None:
-    """Refuse that a run template takes credentials along to another company.
+    """Refuse to move a run template with credentials of its former company.
 
     Raises:
         InvalidInput: it has one of another company.
     """
     foreign = [assignment.credential for assignment in template.assignments]
     faults = [
-        Fault("/credentials", "reference", f"the credential {credential.name} is another company's")
+        Fault(
+            "/credentials",
+            "reference",
+            f"the credential {credential.name} belongs to another company",
+        )
         for credential in foreign
         if credential.company_id != template.company.id
     ]
@@ -115,19 +123,18 @@ def require_own_credentials(template: RunTemplate) -> None:
 
 
 def apply_blocks(write: WriteRequest, template: RunTemplate, given: Sequence[BlockBody]) -> None:
-    """Replace the blocks of other people that a run template has.
+    """Replace the Prefect blocks of a run template.
 
     Raises:
-        Forbidden: they change, and who asks may not name blocks.
-        InvalidInput: a variable is none of the application.
+        Forbidden: they change, and the user may not name blocks.
+        InvalidInput: the application does not declare a variable.
     """
     blocks: list[dict[str, Any]] = [block.model_dump() for block in given]
     if blocks == (template.blocks or []):
         return
     if not write.who.rights.may(BLOCKS_PERMISSION, None):
         raise Forbidden(
-            f"naming blocks of Prefect needs the permission {BLOCKS_PERMISSION}; "
-            "ask an administrator"
+            f"naming Prefect blocks needs the permission {BLOCKS_PERMISSION}; ask an administrator"
         )
     rules = ValueRules(template.app.definition, write.settings.extra_env)
     faults = [
@@ -141,7 +148,7 @@ def apply_blocks(write: WriteRequest, template: RunTemplate, given: Sequence[Blo
 
 
 def assignment_warnings(write: WriteRequest, template: RunTemplate) -> list[Fault]:
-    """Return what by its credentials keeps a template's jobs from starting, or from having all."""
+    """Return warnings about credentials that keep jobs from starting or from getting all values."""
     return [
         *requirement_warnings(write.session, template),
         *withheld_warnings(template, write.settings.extra_env),

@@ -52,7 +52,7 @@ RecordName = Annotated[
     AfterValidator(_refuse_blank_end),
     WithJsonSchema({"type": "string", "minLength": 1, "maxLength": 250, "pattern": NO_BLANK_ENDS}),
 ]
-"""The name of a record that is written; what refers to one is a `Name`."""
+"""A record's own name; a reference to one is a `Name`."""
 
 ShortText = Annotated[str, StringConstraints(max_length=255, pattern=NO_NUL)]
 Note = Annotated[str, StringConstraints(max_length=10_000, pattern=NO_NUL)]
@@ -63,10 +63,10 @@ Slug = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]{0,63
 Id = Annotated[int, Field(ge=1, le=2**31 - 1), READ_INTEGER, OrText(r"^[1-9][0-9]{0,8}$")]
 
 Ref = Annotated[Id, OrText("[^0-9]")]
-"""The id of a record; where the request had a name, the route has put the id in its place."""
+"""A record's id; the route has replaced names by ids."""
 
 LABEL = "[A-Za-z0-9][A-Za-z0-9_.-]{0,63}"
-"""A label, as a pattern."""
+"""Pattern of a label."""
 
 Label = Annotated[str, StringConstraints(pattern=f"^{LABEL}$")]
 Labels = Annotated[list[Label], Field(max_length=20)]
@@ -79,18 +79,18 @@ OBJECT_TEXT: tuple[JsonSchemaValue, ...] = (
     {"type": "string", "contentMediaType": "application/json", "pattern": "^[ \\t\\r\\n]*\\{"},
     {"type": "string", "pattern": "^[ \\t\\r\\n]*$"},
 )
-"""The texts that `parse_object` takes, in a JSON Schema."""
+"""JSON Schemas of the texts that `parse_object` accepts."""
 
 R = TypeVar("R", bound=Base)
 NEVER_NULL = frozenset({"name", "slug", "login", "code", "db_database", "runtemplate_id"})
-"""Fields that a body may leave out and no record can be without."""
+"""Fields that a body may leave out but every record has."""
 
 
 def parse_object(value: Any) -> Any:
-    """Return the object whose JSON text this is; blank text is an empty one. Other values stay.
+    """Parse the JSON text of an object; blank text is an empty one. Return other values unchanged.
 
     Raises:
-        ValueError: it is another text.
+        ValueError: the text is not a JSON object.
     """
     if not isinstance(value, str):
         return value
@@ -120,11 +120,11 @@ class LabelledBody(Body):
 
 @dataclass(frozen=True, slots=True)
 class WriteRequest:
-    """One request to create or update; `record_id` is None where it names none.
+    """One request to create or update a record; `record_id` None: it names none.
 
-    `defaults` is what a new record takes where the request says nothing. `outbox_worker` is that
-    of this process, which can carry out the messages for Prefect that a `WriteResult` has; None:
-    others carry them out.
+    `defaults` are values of a new record for what the request leaves out. `outbox_worker` is this
+    process's, which can carry out the messages for Prefect of a `WriteResult`; None: another
+    process carries them out.
     """
 
     session: WritingSession
@@ -138,51 +138,50 @@ class WriteRequest:
     outbox_worker: OutboxWorker | None = None
 
     def get_for_update(self, kind: type[R], permissions: str) -> R | None:
-        """Return the record that the request names by its id, if it does; who asks may update it.
-
-        None: the request names none.
+        """Return the record with the request's id, if the user may update it; None: it has no id.
 
         Raises:
-            NotFound: there is no such record, or this person may not see it.
-            Forbidden: they may see it and not change it.
+            NotFound: there is no such record, or the user may not see it.
+            Forbidden: they may see it, but not change it.
         """
         if self.record_id is None:
             return None
         return self.authorize_update(get_record(self.session, kind, self.record_id), permissions)
 
     def authorize_update(self, record: R, permissions: str) -> R:
-        """Return the record for somebody who may update it.
+        """Return the record if the user may update it.
 
         Raises:
             NotFound: they may not even see it.
-            Forbidden: they may see it and not change it.
+            Forbidden: they may see it, but not change it.
         """
         self.who.rights.require(permissions, "update", company_of(record), record)
         return record
 
     def authorize_create(self, permissions: str, company_id: int | None) -> None:
-        """Require that who asks may create a record of this kind (in this company).
+        """Require the permission to create a record of this kind (in this company).
 
         Raises:
-            Forbidden: they may not.
+            Forbidden: the user lacks it.
         """
         self.who.rights.require(permissions, "create", company_id)
 
     def authorize_move(self, record: Credential | EventSource | RunTemplate) -> None:
-        """Require that who asks may take a record with its secrets out of its company.
+        """Require the permission to move a record with its secrets out of its company.
 
-        Where it goes, its secrets may be revealed, or used by whoever configures jobs there; those
-        of a run template's former jobs, too, which are given again. A new record has no company.
+        In the other company, its secrets may be revealed, or used by anyone who configures jobs
+        there; so may those of a run template's former jobs, which retries get again. A new record
+        has no company.
 
         Raises:
-            Forbidden: they may not reveal secrets where it comes from.
+            Forbidden: the user may not reveal secrets in the company it leaves.
         """
         if record.id is not None and not self.who.rights.may(
             "credentials.reveal", company_of(record)
         ):
             raise Forbidden(
-                f"to move {noun_of(record)} {record.id} to another company, with what is "
-                "secret in it, needs the permission credentials.reveal where it comes from; ask an "
+                f"moving {noun_of(record)} {record.id} with its secrets to another company "
+                "needs the permission credentials.reveal in its current company; ask an "
                 "administrator"
             )
 
@@ -190,7 +189,7 @@ class WriteRequest:
         """Return a record that the body refers to.
 
         Raises:
-            InvalidInput: there is none, or none this person may see.
+            InvalidInput: there is none, or the user may not see it.
         """
         record = self.session.get(kind, record_id)
         return self.require_visible(
@@ -198,10 +197,10 @@ class WriteRequest:
         )
 
     def require_visible(self, record: R | None, pointer: str, message: str, permissions: str) -> R:
-        """Return a record that was looked up, as `resolve_reference` returns one by its id.
+        """Return a record that was looked up, if the user may see it.
 
         Raises:
-            InvalidInput: there is none (None), it is retired, or this person may not see it.
+            InvalidInput: it is None or retired, or the user may not see it.
         """
         gone = record is None or getattr(record, "retired_at", None) is not None
         if record is None or gone or not self.who.rights.may_read(permissions, company_of(record)):
@@ -222,7 +221,7 @@ class WriteResult:
 def resolve_company(
     write: WriteRequest, company_id: int | None, slug: str | None
 ) -> Company | None:
-    """Return the company a body names by `company_id` or `company`, a slug; None: none."""
+    """Return the company that a body names by id or slug; None: it names none."""
     if company_id is not None:
         return write.resolve_reference(Company, company_id, "/company_id", "companies")
     if slug is None:
@@ -251,7 +250,7 @@ def require_fields(body: Body, *names: str) -> None:
 
 
 def require_values(given: dict[str, Any]) -> None:
-    """Require values that were looked up, as `require_fields` does fields of a body."""
+    """Require values that were looked up, like `require_fields` those of a body."""
     faults = [
         Fault(f"/{name}", "required", f"{name} is required")
         for name, value in given.items()
@@ -281,10 +280,10 @@ def apply_env(
     box: SecretBox,
     rules: ValueRules,
 ) -> None:
-    """Apply the field `env`: the values given; null removes one.
+    """Apply the given values of `env`; null removes one.
 
     Raises:
-        InvalidInput: a value given is wrong, or the record has a name that is not permitted.
+        InvalidInput: a given value is wrong, or the record has a name that is not permitted.
     """
     if given:
         values = merge_values(StoredValues(owner.env, owner.secrets), given, secret, box, rules)

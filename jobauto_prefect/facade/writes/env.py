@@ -38,9 +38,9 @@ def merge_values(
     box: SecretBox,
     rules: ValueRules,
 ) -> StoredValues:
-    """Return `stored` with the values given: null removes one, a masked secret stays what it is.
+    """Return `stored` with the given values: null removes one, a masked secret stays as it is.
 
-    `secret_names` are sealed. Names that were stored are judged too.
+    `secret_names` are sealed. Stored names are validated, too.
 
     Raises:
         InvalidInput: with the error of every name and value.
@@ -54,7 +54,7 @@ def merge_values(
     faults = list(rules.faults(dict.fromkeys([*env, *secrets, *texts]), given))
     plain = {name: text for name, text in texts.items() if name not in secret_names}
     if texts and sum(len(text.encode()) for text in (env | plain).values()) > MOST_BYTES:
-        message = f"the values have more than {MOST_BYTES} bytes together; shorten some"
+        message = f"all values together have more than {MOST_BYTES} bytes; shorten some"
         faults.append(Fault("/env", "size", message))
     if faults:
         raise InvalidInput(faults)
@@ -63,7 +63,7 @@ def merge_values(
 
 
 def _is_unchanged(stored: StoredValues, name: str, value: Any, box: SecretBox) -> bool:
-    """Whether a secret is unchanged or masked: then it is not sealed again."""
+    """Whether a secret is sent unchanged or masked, and so is not sealed again."""
     if value is None or name not in stored.secrets:
         return False
     return value == MASK or box.open({name: stored.secrets[name]})[name] == to_text(value)
@@ -72,7 +72,7 @@ def _is_unchanged(stored: StoredValues, name: str, value: Any, box: SecretBox) -
 def address_warnings(given: Mapping[str, Any], definition: Definition) -> list[Fault]:
     """Return warnings about addresses that can't be right."""
     return [
-        Fault(child("/env", name), "format", f"{name} is not written as {variable.type}")
+        Fault(child("/env", name), "format", f"{name} does not have the format of {variable.type}")
         for name, value in given.items()
         if (variable := definition.environment.get(name)) is not None
         and variable.type in ADDRESSES
@@ -90,7 +90,7 @@ def short_secret_warnings(
         Fault(
             child(f"/{member}", name),
             "short_secret",
-            f"{name} has fewer than {SHORTEST} characters: it is not masked in output",
+            f"{name} has fewer than {SHORTEST} characters, so it is not masked in output",
         )
         for name, value in given.items()
         if name in secret_names and to_text(value) and is_too_short(to_text(value))
@@ -100,7 +100,7 @@ def short_secret_warnings(
 def seal_exposed(
     stored: StoredValues, secret_names: Collection[str], box: SecretBox
 ) -> StoredValues:
-    """Return the same values, with those that have become secret sealed."""
+    """Return the values, with those that have become secret sealed."""
     exposed = {name: text for name, text in stored.env.items() if name in secret_names}
     plain = {name: text for name, text in stored.env.items() if name not in exposed}
     return StoredValues(plain, stored.secrets | box.seal(exposed))

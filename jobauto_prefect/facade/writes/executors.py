@@ -1,4 +1,4 @@
-"""Rules for executors: which a run template may have, which its jobs may name, who may choose."""
+"""Which executors run templates and their jobs may use, and who may choose them."""
 
 from collections.abc import Collection
 from typing import Annotated
@@ -19,7 +19,7 @@ ExecutorName = Annotated[str, WithJsonSchema({"type": "string", "enum": sorted(B
 
 
 def require_usable_executors(template: RunTemplate) -> None:
-    """Require that each executor of a run template is there and can run its jobs.
+    """Require that each executor of a run template exists and can run its jobs.
 
     Raises:
         InvalidInput: with every error.
@@ -32,7 +32,7 @@ def require_usable_executors(template: RunTemplate) -> None:
 
 
 def require_allowed_executor(name: str, template: RunTemplate) -> None:
-    """Require an executor that a job may name: the run template's, or one of its `executors`.
+    """Require an executor that jobs may use: the run template's, or one of its `executors`.
 
     Raises:
         InvalidInput: there is no such executor.
@@ -44,8 +44,8 @@ def require_allowed_executor(name: str, template: RunTemplate) -> None:
     if name not in template.executor_names:
         names = ", ".join(template.executor_names)
         raise Forbidden(
-            f"a job of the run template {template.name} may name {names}, not {name}; "
-            "who may change the template can add it to its executors"
+            f"jobs of the run template {template.name} may use {names}, not {name}; "
+            "a user who may change the template can add it to its executors"
         )
     if faults:
         raise InvalidInput(faults)
@@ -59,12 +59,12 @@ def _faults(name: str, template: RunTemplate, pointer: str) -> list[Fault]:
 def settle_template_approval(
     write: WriteRequest, template: RunTemplate, before: Collection[str]
 ) -> None:
-    """Approve what an administrator wrote; require of others that nothing more needs one.
+    """Approve what an administrator wrote; refuse others what newly needs an administrator.
 
     `before` is what needed one before the write.
 
     Raises:
-        Forbidden: more does.
+        Forbidden: something newly needs one.
     """
     if write.who.rights.system_wide:
         approve_template(template)
@@ -73,7 +73,7 @@ def settle_template_approval(
 
 
 def unapproved_when_written(write: WriteRequest, template: RunTemplate) -> list[str]:
-    """Return everything in a run template that needs an administrator's approval, and why."""
+    """Return what in a run template needs an administrator's approval, and why."""
     return [
         *unapproved_in_template(template, write.settings),
         *unapproved_priority(template, write.settings),
@@ -81,7 +81,7 @@ def unapproved_when_written(write: WriteRequest, template: RunTemplate) -> list[
 
 
 def forbid_more(lacking: Collection[str], before: Collection[str]) -> None:
-    """Require that nothing needs an administrator that did not need one before.
+    """Require that nothing newly needs an administrator.
 
     Raises:
         Forbidden: something does.

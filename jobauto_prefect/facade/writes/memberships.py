@@ -16,11 +16,11 @@ from jobauto_prefect.ledger.records import Company, CompanyUser, User, UserRole
 def set_roles(
     session: WritingSession, who: Identity, user: User, names: Sequence[Any], *, replace: bool
 ) -> None:
-    """Give a user roles: instead of the ones there are, or beside them.
+    """Assign roles to a user: `replace` the current ones, or add to them.
 
     Raises:
         InvalidInput: naming every unknown role.
-        Forbidden: who asks may not assign roles, or not these, or not to this user.
+        Forbidden: the caller may not assign roles, or not these, or not to this user.
         Conflict: no super_admin would remain.
     """
     _refuse_unknown(names)
@@ -44,40 +44,40 @@ def set_roles(
 def _refuse_unknown(names: Sequence[Any]) -> None:
     unknown = [str(name) for name in names if name not in set(Role)]
     if unknown:
-        message = f"unknown roles: {', '.join(unknown)}; there are {', '.join(Role)}"
+        message = f"unknown roles: {', '.join(unknown)}; use {', '.join(Role)}"
         raise InvalidInput([Fault("/roles", "enum", message)])
 
 
 def _refuse_higher(who: Identity, names: Sequence[str]) -> None:
     higher = [name for name in names if list(Role).index(Role(name)) < who.rights.rank]
     if higher:
-        raise Forbidden(f"you can't give a role above your own: {', '.join(higher)}")
+        raise Forbidden(f"you can't assign a role above your own: {', '.join(higher)}")
 
 
 def refuse_higher_user(who: Identity, user: User, now: datetime) -> None:
     """Refuse to change a user with a higher role.
 
     Raises:
-        Forbidden: the user has a higher role than who asks.
+        Forbidden: the user has a higher role than the caller.
     """
     if current_rights(user, now).rank < who.rights.rank:
-        raise Forbidden(f"{user.login} has a higher role than you")
+        raise Forbidden(f"{user.login} has a higher role than you; ask an administrator")
 
 
 def require_super_admin_left(session: WritingSession) -> None:
-    """Require that an enabled super_admin stays.
+    """Require that an enabled super_admin remains.
 
     Raises:
-        Conflict: this change would leave none, where there has been one.
+        Conflict: this change would leave none, and there was one.
     """
     session.flush()
     gone = any(assignment.role == Role.SUPER_ADMIN for assignment in _removed_roles(session))
     if gone and not enabled_users_with_role(session, Role.SUPER_ADMIN):
-        raise Conflict("this is the last super_admin; make another one first")
+        raise Conflict("this is the last super_admin; create another one first")
 
 
 def _removed_roles(session: WritingSession) -> list[UserRole]:
-    """Return the roles this transaction takes away, or whose user it disables or retires."""
+    """Return the roles that this transaction removes, or whose user it disables or retires."""
     removed = []
     for change in session.written():
         if isinstance(change.record, UserRole) and change.action == "delete":
@@ -94,7 +94,7 @@ def assign_member(
 
     Raises:
         InvalidInput: there is no such role in companies.
-        Forbidden: who asks may not change the members of this company.
+        Forbidden: the caller may not change the members of this company.
     """
     if role not in set(Membership):
         message = f"there is no role {role} in companies; use {', '.join(Membership)}"
@@ -115,25 +115,25 @@ def remove_member(session: WritingSession, who: Identity, company: Company, user
     """End a membership.
 
     Raises:
-        NotFound: the user is no member.
-        Forbidden: who asks may not change the members of this company.
+        NotFound: the user is not a member.
+        Forbidden: the caller may not change the members of this company.
     """
     require_member_admin(who, company)
     members = members_of(session, company.id)
     member = next((membership for membership in members if membership.user_id == user_id), None)
     if member is None:
-        raise NotFound(f"user {user_id} is no member of company {company.id}")
+        raise NotFound(f"user {user_id} is not a member of company {company.id}")
     session.delete(member)
 
 
 def require_member_admin(who: Identity, company: Company) -> None:
-    """Require that somebody may change the members of a company.
+    """Require the permission to change the members of a company.
 
     Raises:
-        NotFound: they may not even see it.
-        Forbidden: they may see it and not do this.
+        NotFound: the caller may not even see the company.
+        Forbidden: they may see it, but not change its members.
     """
     if who.rights.may("members.update", company.id):
         return
     who.rights.require("companies", "read", company.id, company)
-    raise Forbidden("only its admins may change the members of a company")
+    raise Forbidden("only a company's admins may change its members; ask one of them")

@@ -1,4 +1,4 @@
-"""The records of companies and their members, as responses show them."""
+"""Who companies and run templates notify about their jobs."""
 
 import hashlib
 import hmac
@@ -26,28 +26,29 @@ from jobauto_prefect.sources import fault_of_url, webhook_rules
 
 
 class MailNotices(BaseModel):
-    """Who is told by mail, and of what."""
+    """Who is notified by mail, and when."""
 
-    on: list[Occasion] = Field(description="The occasions; none: nobody is told by mail.")
-    to: list[str] = Field(description="The mail addresses.")
+    on: list[Occasion] = Field(description="Occasions for a mail; none: no mail is sent.")
+    to: list[str] = Field(description="Mail addresses.")
 
 
 class SlackNotices(BaseModel):
-    """What a webhook in Slack's form is told."""
+    """When a Slack-compatible webhook is called."""
 
-    on: list[Occasion] = Field(description="The occasions; none: nobody is told there.")
-    uri: Literal["********"] | None = Field(description="Masked; null: there is none yet.")
+    on: list[Occasion] = Field(description="Occasions for a call; none: the webhook is not called.")
+    uri: Literal["********"] | None = Field(description="The address, masked; null: not set yet.")
 
 
 class Notices(BaseModel):
-    """Who is told of what becomes of jobs; a channel that is left out is not said."""
+    """Who is notified about jobs; a channel that is left out is not configured."""
 
     mail: MailNotices | None = Field(default=None, description="Mail to these addresses.")
-    slack: SlackNotices | None = Field(default=None, description="A webhook in Slack's form.")
+    slack: SlackNotices | None = Field(default=None, description="A Slack-compatible webhook.")
     finished_by: str | None = Field(
         default=None,
-        description="When a window is late: so long after its start (`+3h`), or when the clock of "
-        "its zone next shows a time (`06:30`); without it, at its deadline.",
+        description="When a window counts as late: a time after its start (`+3h`), or the next "
+        "occurrence of a time of day in its time zone (`06:30`); without it, at its "
+        "deadline.",
     )
 
 
@@ -60,7 +61,9 @@ SlackAddress = Annotated[str, Field(max_length=2000, pattern=rf"{WEB_ADDRESS}|^\
 
 
 class MailBody(Body):
-    """Mail to these addresses, on these occasions; on none: nobody, whatever the company says."""
+    """Mail to these addresses, on these occasions; without occasions no mail, whatever the
+    company's setting.
+    """
 
     record: ClassVar = MailNotices
 
@@ -69,21 +72,21 @@ class MailBody(Body):
 
 
 class SlackBody(Body):
-    """A webhook in Slack's form. A `uri` that is masked or left out stays as it is."""
+    """A Slack-compatible webhook. A `uri` that is masked or left out stays as it is."""
 
     record: ClassVar = SlackNotices
 
     on: Occasions
     uri: SlackAddress | None = Field(
         default=None,
-        description="The address, kept encrypted; masked or left out: stays as it is.",
+        description="The address, stored encrypted; it stays as it is if masked or left out.",
     )
 
 
 class NoticesBody(Body):
-    """Who is told, by channel; of a run template, what is left out is as its company says.
+    """Who is notified, by channel; a run template inherits from its company what it leaves out.
 
-    A window is late where it is not done when `finished_by` says, without it at its deadline.
+    A window is late if it is not done at the time that `finished_by` sets, else at its deadline.
     """
 
     record: ClassVar = Notices
@@ -96,7 +99,7 @@ class NoticesBody(Body):
 def apply_notices(
     write: WriteRequest, record: Company | RunTemplate, body: NoticesBody | None
 ) -> list[Fault]:
-    """Replace the notices by those given; return the warnings.
+    """Replace the notices by the given ones; return the warnings.
 
     Raises:
         InvalidInput: with every error.
@@ -144,17 +147,17 @@ def _faults(write: WriteRequest, body: NoticesBody) -> Iterator[Fault]:
 
 def _warnings(write: WriteRequest, body: NoticesBody, secrets: dict[str, str]) -> Iterator[Fault]:
     if body.mail is not None and body.mail.on and write.settings.smtp_host is None:
-        message = "no mail is sent: there is no JOBAUTO_SMTP_HOST in the settings"
+        message = "no mail is sent until JOBAUTO_SMTP_HOST is set in the settings"
         yield Fault("/notices/mail", "smtp", message)
     if body.slack is not None and body.slack.on and Channel.SLACK not in secrets:
-        message = "nobody is told: write the address of the webhook into notices.slack.uri"
+        message = "nobody is notified: set notices.slack.uri to the address of the webhook"
         yield Fault("/notices/slack", "address", message)
 
 
 def _seal_address(
     write: WriteRequest, record: Company | RunTemplate, uri: str | None
 ) -> tuple[str | None, str | None]:
-    """Return what a Slack address is known by, and the address sealed; None: there is none."""
+    """Return a fingerprint of a Slack address, and the sealed address; None: there is none."""
     if uri is None or uri == MASK:
         before = (record.notices or {}).get(Channel.SLACK, {})
         return before.get("target"), (record.notice_secrets or {}).get(Channel.SLACK)
@@ -164,7 +167,7 @@ def _seal_address(
 
 
 def serialize_notices(record: Company | RunTemplate) -> JsonObject:
-    """Return who is told of what; that there is an address of a webhook is shown, not which."""
+    """Return the notices as answers show them: whether a webhook has an address, but not which."""
     shown: JsonObject = dict(record.notices)
     if Channel.SLACK in shown:
         uri = MASK if Channel.SLACK in record.notice_secrets else None

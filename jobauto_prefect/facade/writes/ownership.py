@@ -37,12 +37,12 @@ NOUNS: Mapping[type[Any], str] = {
 
 
 class OwnedBody(LabelledBody):
-    """Base of the bodies of records that are shared, or one company's."""
+    """Base of the bodies of records that are shared or belong to one company."""
 
     company_id: Ref | None = Field(
         default=None,
-        description="The company it belongs to, and whose run templates alone use it; null: it is "
-        "shared. System-wide roles alone change it.",
+        description="The company it belongs to; only its run templates can use it. null: it is "
+        "shared. Only system-wide roles can change this.",
     )
     company: CompanySlug = None
 
@@ -53,9 +53,9 @@ OWNER = frozenset(OwnedBody.model_fields) - frozenset(LabelledBody.model_fields)
 
 @dataclass(frozen=True, slots=True)
 class Owner:
-    """Whose a record is to be, as a request says it; `is_said` False: it says nothing.
+    """The owner that a request gives a record; `is_said` False: it names none.
 
-    `company` None: everybody's, where it is said.
+    `company` None with `is_said`: the record is shared.
     """
 
     is_said: bool
@@ -63,7 +63,7 @@ class Owner:
 
     @property
     def company_id(self) -> int | None:
-        """The id of the company; None: everybody's."""
+        """The id of the company; None: shared."""
         return self.company.id if self.company else None
 
 
@@ -71,24 +71,24 @@ def resolve_owner(write: WriteRequest, body: OwnedBody) -> Owner:
     """Return the owner that a body names.
 
     Raises:
-        InvalidInput: there is no such company, or none this person may see.
+        InvalidInput: there is no such company, or the user may not see it.
     """
     owner_fields = OWNER & body.model_fields_set
     return Owner(bool(owner_fields), resolve_company(write, body.company_id, body.company))
 
 
 def may_change_shared(write: WriteRequest) -> bool:
-    """Whether who asks may change what belongs to no company."""
+    """Whether the user may change what belongs to no company."""
     return write.who.rights.may(f"{PERMISSIONS}.update", None)
 
 
 def authorize_visible(write: WriteRequest, record: D | None) -> D | None:
-    """Return a record that was looked up by its uuid, for somebody who may update it.
+    """Return a record that was looked up by its uuid, if the user may update it.
 
-    None: there is none, or none this person may see: that is the same to them.
+    None: there is none, or the user may not see it; the two are not distinguishable.
 
     Raises:
-        Forbidden: they may see it and not change it.
+        Forbidden: the user may see it, but not change it.
     """
     if record is None or not write.who.rights.may_read(PERMISSIONS, record.company_id):
         return None
@@ -96,14 +96,14 @@ def authorize_visible(write: WriteRequest, record: D | None) -> D | None:
 
 
 def select_named(write: WriteRequest, owner: Owner, namesakes: Sequence[D]) -> D | None:
-    """Return of the records of a name or code the one that is meant; who asks may update it.
+    """Return the record that is meant among those with one name or code, if the user may update it.
 
-    That of the company that is said; where none is said, that of the company of who asks, else
-    the shared one: never another company's. None: there is none of these.
+    It is the given owner's. Without an owner, it is one of the user's own companies', else the
+    shared one: never another company's. None: there is none of these.
 
     Raises:
-        Conflict: several companies of who asks have one.
-        Forbidden: they may see it and not change it.
+        Conflict: several of the user's companies have one.
+        Forbidden: the user may see it, but not change it.
     """
     meant = (
         _owned_by(namesakes, owner.company_id) if owner.is_said else _select_meant(write, namesakes)
@@ -119,12 +119,12 @@ def _select_meant(write: WriteRequest, namesakes: Sequence[D]) -> D | None:
     companies = write.who.rights.companies_with(f"{PERMISSIONS}.read") or frozenset()
     own = [record for record in namesakes if record.company_id in companies]
     if len({record.company_id for record in own}) > 1:
-        raise Conflict("several of your companies have one of this name; say company_id")
+        raise Conflict("several of your companies have one of this name; set company_id")
     return own[0] if own else _owned_by(namesakes, None)
 
 
 Others = Callable[[WriteRequest, D, Owner], list[str]]
-"""What else uses a record, and would not with its new owner."""
+"""Returns what uses a record and could not with its new owner."""
 
 
 def _other_companies(write: WriteRequest, record: Any, owner: Owner) -> list[str]:
@@ -135,11 +135,11 @@ def _other_companies(write: WriteRequest, record: Any, owner: Owner) -> list[str
 def apply_owner(
     write: WriteRequest, record: D, owner: Owner, others: Others[D] = _other_companies
 ) -> bool:
-    """Give a record the owner that a request says; return whether it has another one now.
+    """Give a record the owner that a request names; return whether it changed.
 
     Raises:
-        Conflict: it was looked up by its uuid and belongs to another, or another uses it.
-        Forbidden: who asks has no system-wide role.
+        Conflict: it was looked up by its uuid and belongs to another owner, or others use it.
+        Forbidden: the user has no system-wide role.
     """
     if not owner.is_said or owner.company_id == record.company_id:
         return False
@@ -153,8 +153,8 @@ def _require_movable(write: WriteRequest, record: D, owner: Owner, others: Other
     words = NOUNS[type(record)]
     if write.record_id is None:
         raise Conflict(
-            f"the {words} of this uuid is {record.id} and has another company_id; "
-            f"to change that, write it by its id: POST /{record.__tablename__}/{record.id}.json"
+            f"the {words} with this uuid is {record.id} and has another company_id; "
+            f"to change that, use its id: POST /{record.__tablename__}/{record.id}.json"
         )
     require_administrator(write, record, {"company_id"})
     lock_for_owner(write.session, record)
@@ -166,32 +166,32 @@ def _require_movable(write: WriteRequest, record: D, owner: Owner, others: Other
 def require_administrator(
     write: WriteRequest, record: OwnedRecord, changed: Collection[str]
 ) -> None:
-    """Require a system-wide role to change what tells definitions apart.
+    """Require a system-wide role to change what identifies a definition.
 
     Raises:
-        Forbidden: something of it has changed, and who asks has no such role.
+        Forbidden: the user has no such role.
     """
     if changed and not may_change_shared(write):
         raise Forbidden(
-            f"{', '.join(sorted(changed))} of a {NOUNS[type(record)]} can be changed by "
-            "administrators only; leave it as it is"
+            f"{', '.join(sorted(changed))} of a {NOUNS[type(record)]} can only be changed by "
+            "administrators; leave it as it is"
         )
 
 
 def authorize_definition(write: WriteRequest, owner: Owner) -> None:
-    """Require that who asks may create a definition of that owner.
+    """Require the permission to create a definition of that owner.
 
     Raises:
-        Forbidden: they may not.
+        Forbidden: the user lacks it.
     """
     write.who.rights.require(PERMISSIONS, "create", owner.company_id)
 
 
 def namesake_warnings(write: WriteRequest, record: D, namesakes: Sequence[D]) -> list[Fault]:
-    """Return a warning if others have a definition of the name: theirs may have been meant."""
+    """Return a warning if others have a definition of the same name: one of these may be meant."""
     others = [other for other in namesakes if other is not record and may_change_shared(write)]
     named = ", ".join(f"{noun_of(other)} {other.id}" for other in others)
-    message = f"others have the same name: {named}; to change one of these, say its id"
+    message = f"others have the same name: {named}; to change one of these, use its id"
     return [Fault("/company_id", "namesake", message)] if others else []
 
 
@@ -201,7 +201,7 @@ def require_visible_definition(
     """Return a definition that a body refers to.
 
     Raises:
-        InvalidInput: there is none, or none this person may see.
+        InvalidInput: there is none, or the user may not see it.
     """
     if definition is None or definition.retired_at is not None or not _can_read(write, definition):
         raise InvalidInput([Fault(pointer, "reference", message)])
@@ -215,15 +215,15 @@ def _can_read(write: WriteRequest, record: OwnedRecord) -> bool:
 def require_accessible(
     write: WriteRequest, definition: OwnedRecord, company: Company, pointer: str
 ) -> None:
-    """Keep a company from what is another's; the owner stays as it is until the write is done.
+    """Require that a company may use a definition; lock its owner until the write is done.
 
     Raises:
-        InvalidInput: it is another company's.
+        InvalidInput: it belongs to another company.
     """
     lock_for_use(write.session, definition)
     if is_usable(definition, company.id):
         return
     message = f"there is no {noun_of(definition)} {definition.id}"
     if _can_read(write, definition):
-        message += f" for {company.slug}: it is another company's"
+        message += f" for {company.slug}: it belongs to another company"
     raise InvalidInput([Fault(pointer, "reference", message)])

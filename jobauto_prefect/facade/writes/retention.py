@@ -1,4 +1,4 @@
-"""The field `retention` of companies and run templates: how long what their jobs leave is kept."""
+"""The field `retention` of companies and run templates: how long data of their jobs is kept."""
 
 from typing import Annotated, Any
 
@@ -18,48 +18,50 @@ Count = Annotated[int, Field(ge=NO_BOUND, le=10**9), READ_INTEGER, OrText(r"^(0|
 
 
 class RetentionBody(TypedDict, total=False):
-    """Bounds of what is kept, 0 for none; what is left out is as the company or the settings say.
+    """Retention limits, 0 for no limit; for what is left out, the company's or the service's apply.
 
     `jobs_count` is the number of ended jobs of each run template, the others are days.
     """
 
     __pydantic_config__ = ConfigDict(extra="forbid")  # type: ignore[misc]
 
-    jobs_days: Annotated[Days, Field(description="Days an ended job is kept.")]
-    jobs_count: Annotated[Count, Field(description="Ended jobs of a run template that are kept.")]
+    jobs_days: Annotated[Days, Field(description="Days to keep an ended job.")]
+    jobs_count: Annotated[
+        Count, Field(description="How many ended jobs of a run template to keep.")
+    ]
     output_days: Annotated[
-        Days, Field(description="Days output and artifacts of an ended job are kept.")
+        Days, Field(description="Days to keep the output and artifacts of an ended job.")
     ]
     runs_days: Annotated[
         Days,
-        Field(description="Days Prefect keeps the flow run of an ended job, and its logs."),
+        Field(description="Days to keep an ended job's flow run and its logs in Prefect."),
     ]
-    tasks_days: Annotated[Days, Field(description="Days after its deadline an ended task is kept.")]
+    tasks_days: Annotated[Days, Field(description="Days after its deadline to keep an ended task.")]
 
 
 class CompanyRetentionBody(RetentionBody, total=False):
-    """Bounds of what is kept of a company: those of its run templates, and of its events."""
+    """Retention limits of a company: those of its run templates, and of its events."""
 
     __pydantic_config__ = ConfigDict(extra="forbid")  # type: ignore[misc]
 
     events_days: Annotated[
-        Days, Field(description="Days an event is kept, with its deliveries and actions.")
+        Days, Field(description="Days to keep an event with its deliveries and actions.")
     ]
 
 
 def authorize_retention(
     write: WriteRequest, record: Company | RunTemplate, body: Any, company_id: int
 ) -> None:
-    """Require that who changes the bounds of a record may delete the jobs that go by them.
+    """Require the permission to delete jobs for a change of retention limits.
 
     Raises:
-        Forbidden: they may not.
+        Forbidden: the user lacks it.
     """
     given = body.retention if "retention" in body.model_fields_set else record.retention
     if (given or {}) != (record.retention or {}) and not write.who.rights.may(
         "jobs.delete", company_id
     ):
         raise Forbidden(
-            "retention deletes jobs: to change it needs the permission jobs.delete; leave it as it "
-            "is, or ask an administrator"
+            "retention deletes jobs, so changing it needs the permission jobs.delete; leave it as "
+            "it is, or ask an administrator"
         )

@@ -1,4 +1,4 @@
-"""What a rule has to fulfil beyond its shape: values it can get, and a chain that ends."""
+"""Checks of event rules beyond their schema: selectors that resolve, and no cycles."""
 
 import json
 from collections.abc import Collection, Iterator
@@ -14,10 +14,10 @@ from jobauto_prefect.ledger.records import EventRule, RunTemplate
 
 
 def check_rule(session: WritingSession, rule: EventRule, extra: Collection[str]) -> None:
-    """Check a rule that is flushed; `extra` are names that may be mapped beside the declared.
+    """Check a flushed rule; `extra` are names that may be mapped besides the declared ones.
 
     Raises:
-        InvalidInput: with every error of its trigger and mapping, and the way of a circle.
+        InvalidInput: with every error of its trigger and mapping, and any cycle.
     """
     faults = [*_trigger_faults(rule), *_mapping_faults(session, rule, extra)]
     if not faults and rule.runtemplate_source_id is not None:
@@ -28,7 +28,7 @@ def check_rule(session: WritingSession, rule: EventRule, extra: Collection[str])
 
 def _trigger_faults(rule: EventRule) -> Iterator[Fault]:
     if (rule.event_source_id is None) == (rule.runtemplate_source_id is None):
-        message = "give one of event_source_id and runtemplate_source_id: what the rule reacts to"
+        message = "set either event_source_id or runtemplate_source_id: what the rule reacts to"
         yield Fault("/event_source_id", "required", message)
 
 
@@ -51,12 +51,12 @@ def _offer(session: WritingSession, rule: EventRule) -> SelectorScope:
 
 
 def cycle_faults(session: WritingSession, start: int, pointer: str) -> Iterator[Fault]:
-    """Yield the cycle, if the write closes one of rules and actions."""
+    """Yield an error if the write closes a cycle of rules and actions."""
     trigger_graph.lock(session)
     circle = trigger_graph.find_cycle(start, trigger_graph.edges(session))
     if circle is not None:
         way = " → ".join(_name(session, template_id) for template_id in circle)
-        message = f"this would go round for ever: {way}"
+        message = f"this would start jobs in an endless cycle: {way}"
         yield Fault(pointer, "cycle", message)
 
 

@@ -1,7 +1,7 @@
-"""Where stored secrets are sent. Changing the destination requires them again.
+"""Where stored secrets are sent. Changing the destination requires sending them again.
 
-Who may change an address need not be one who may read the secret: else he names a server of his own
-and reads it there.
+Otherwise a user who may change an address, but not read the secret, could have it sent to a server
+of their own.
 """
 
 from collections.abc import Collection, Iterator, Mapping
@@ -16,8 +16,8 @@ from jobauto_prefect.ledger.secrets import SecretBox
 
 @dataclass(frozen=True, slots=True)
 class Destination:
-    """Where the secrets of a credential are sent: by jobs to the addresses among its values, and to
-    the `command` of its type's check.
+    """Where the secrets of a credential are sent: by jobs to the addresses among its values, and by
+    the service to the `command` of its type's availability check.
     """
 
     addresses: Mapping[str, str]
@@ -35,10 +35,10 @@ class Destination:
 def destination_of(
     kind: CredentialType, values: Mapping[str, str], secrets: Mapping[str, str], box: SecretBox
 ) -> Destination:
-    """Return where a credential of this type with these values has its secrets sent.
+    """Return where a credential of this type with these values sends its secrets.
 
     Raises:
-        KeyMissing: an address is a secret itself, and stored with another key.
+        KeyMissing: an address is itself a secret, and was stored with another key.
     """
     hidden = {field["keyword"] for field in kind.fields if is_address(field)} & secrets.keys()
     opened = box.open({name: secrets[name] for name in hidden})
@@ -49,7 +49,7 @@ def destination_of(
 def resubmission_fault(pointer: str, name: str, changed: Collection[str]) -> Fault:
     """Return the error for a secret that was given for another address."""
     message = (
-        f"{name} was given for another address ({', '.join(changed)} changed): "
-        f"give {name} again, or null to remove it"
+        f"{name} was set for another address ({', '.join(changed)} changed): "
+        f"send {name} again, or null to remove it"
     )
     return Fault(pointer, "secret", message)

@@ -1,6 +1,6 @@
 """Who vouches for rules and chains between companies once one end of them moves.
 
-`ledger/access/vouchers.py` checks at every use that they still belong to both.
+`ledger/access/vouchers.py` checks on every use that they still belong to both companies.
 """
 
 from jobauto_prefect.definitions.records.actions import Action, ActionMode
@@ -14,7 +14,7 @@ from jobauto_prefect.ledger.records import EventSource, RunTemplate
 def vouch_for_moved(write: WriteRequest, moved: RunTemplate | EventSource) -> None:
     """Make the writer vouch for what uses another company's events, now that one end has moved.
 
-    Its author vouched for the companies it was between before.
+    Its author vouched only for the companies it connected before.
     """
     write.session.flush()
     for rule in rules_at(write.session, moved):

@@ -206,7 +206,7 @@ def test_what_the_contract_warns_of_is_said_once(browser: httpx.Client, boxed: i
     )
     assert answer.status_code == 303
     following = answer.headers["location"]
-    assert "no mail is sent: there is no JOBAUTO_SMTP_HOST" in browser.get(following).text
+    assert "no mail is sent until JOBAUTO_SMTP_HOST is set" in browser.get(following).text
     assert "no mail is sent" not in browser.get(following).text
     browser.cookies.set("jobauto_done", "<b>", path="/console")
     assert "Please note" not in browser.get(following).text
