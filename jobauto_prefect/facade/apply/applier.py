@@ -32,7 +32,7 @@ LOCK_SECONDS = 60.0
 
 @dataclass(frozen=True, slots=True)
 class ApplyRequest:
-    """What is to be applied; `drift` is where Prefect differs, by kind and id."""
+    """What to apply; `drift` is where Prefect differs, by kind and id."""
 
     contents: Contents
     labels: Sequence[str] = ()
@@ -42,9 +42,9 @@ class ApplyRequest:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What would change, or has been changed; `forbidden` is what of it who asks may not do.
+    """What would change, or has changed; `forbidden` are the changes that the user may not make.
 
-    `warnings` are kind and title of a record, and what it is warned of.
+    `warnings` are kind and title of a record, and the warning.
     """
 
     changes: Sequence[Change]
@@ -79,7 +79,7 @@ class _RolledBack(Exception):
 
 @dataclass(frozen=True, slots=True)
 class _CheckedFiles:
-    """The changes that valid records make, every error, and the records that are refused."""
+    """The changes that valid records make, every error, and the rejected records."""
 
     read: VisibleRecords
     changes: Sequence[Change]
@@ -104,9 +104,9 @@ class Applier:
         self._wanted = wanted
 
     def plan(self, read: VisibleRecords | None = None) -> Plan:
-        """Return what would change. It is written on trial, and taken back.
+        """Return what would change: the changes are made and rolled back.
 
-        `read` are the records there are; None: they have not been read yet.
+        `read` are the existing records; None: read them.
 
         Raises:
             InvalidInput: with every error of all files.
@@ -118,30 +118,30 @@ class Applier:
         return _plan_of(judged, tried)
 
     def approve(self, read: VisibleRecords) -> Plan:
-        """Carry out whatever the plan is, as `apply`; nothing is written on trial before.
+        """Carry out the plan, whatever it is, like `apply`, without a trial before.
 
-        Where something of it is forbidden it is not carried out.
+        If part of it is forbidden, nothing is carried out.
 
         Raises:
             InvalidInput: with every error.
-            Unavailable: others apply files, or other writes crossed it again and again.
+            Unavailable: others apply files, or other writes kept interfering.
         """
         judged = self._judged(read)
         if judged.faults:
             self._refuse(judged, self._tried(judged))
-        if judged.changes_nothing:  # nobody waits for the lock
+        if judged.changes_nothing:  # no need to wait for the lock
             return Plan(judged.changes, judged.digest)
         return self.apply(None)
 
     def apply(self, digest: str | None) -> Plan:
-        """Carry out the plan of that digest, in one transaction under the lock of the ledger.
+        """Carry out the plan with this digest, in one transaction under the lock of the ledger.
 
         None: whatever the plan is.
 
         Raises:
-            InvalidInput: with every error, and what who asks may not do.
-            PlanChanged: the plan is another one by now.
-            Unavailable: others apply files, or other writes crossed it again and again.
+            InvalidInput: with every error, and every change that the user may not make.
+            PlanChanged: the plan has changed since.
+            Unavailable: others apply files, or other writes kept interfering.
         """
         for _ in range(TRIES - 1):
             with contextlib.suppress(Contended):
@@ -168,7 +168,7 @@ class Applier:
             if digest is None and tried.forbidden and not tried.faults:
                 return _plan_of(judged, tried)
             self._refuse(judged, tried)
-            raise  # nothing is wrong any more with what was refused
+            raise  # what was refused is no longer wrong
         if judged.faults:
             self._refuse(judged, self._tried(judged))
         self._service.outbox_worker.wake()
@@ -202,15 +202,15 @@ class Applier:
         return _CheckedFiles(read, changes, faults, refused)
 
     def _tried(self, judged: _CheckedFiles) -> WriteOutcome:
-        """Return what would come of writing: every error of it, and what who asks may not do.
+        """Try the changes; return every error, and those that the user may not make.
 
-        Page by page: between them others write.
+        Page by page, so that others can write in between.
         """
         outcome = WriteOutcome()
         for page in Pages(judged.changes, judged.read.index):
             try:
                 outcome.extend(self._rehearsed(page, judged, each_alone=False))
-            except JobautoError:  # one is enough to search for all
+            except JobautoError:  # there is an error: look for all
                 outcome.extend(self._rehearsed(page, judged, each_alone=True))
             locks.let_writers_pass(self._service.ledger.engine)
         return outcome
@@ -233,7 +233,7 @@ class Applier:
         return outcome
 
     def _refuse(self, judged: _CheckedFiles, tried: WriteOutcome) -> None:
-        """Raise `InvalidInput` where there are errors: as the files come, and in them by line."""
+        """Raise `InvalidInput` if there are errors, in the order of files and lines."""
         files = {name: place for place, name in enumerate(self._wanted.contents.names)}
         faults = dict.fromkeys([*judged.faults, *tried.faults, *tried.forbidden])
         ordered = sorted(
@@ -247,7 +247,7 @@ def _plan_of(judged: _CheckedFiles, outcome: WriteOutcome) -> Plan:
 
 
 def _require(judged: _CheckedFiles, digest: str) -> None:
-    """Require the records to be as they were when that digest was made.
+    """Require that the records are as they were when that digest was made.
 
     Raises:
         PlanChanged: they are not.
@@ -259,7 +259,7 @@ def _require(judged: _CheckedFiles, digest: str) -> None:
 def compute_digest(
     changes: Iterable[Change], index: RecordIndex, definitions: Mapping[int, Record]
 ) -> str:
-    """Return a digest: the same for the same files over the same records, without secrets.
+    """Return a digest without secrets: the same files over the same records have the same one.
 
     `definitions` are those of the known applications, by their ids.
     """
@@ -269,9 +269,9 @@ def compute_digest(
 
 
 def _change(change: Change, index: RecordIndex, definitions: Mapping[int, Record]) -> list[Any]:
-    """Return what a change shows, what its document says, the record, and what both refer to.
+    """Return what a change shows, its document, its record, and what both refer to.
 
-    What Prefect has is none of the ledger's: it may be told anything the records say at any time.
+    What Prefect has does not count: the service may update it from the records at any time.
     """
     if change.action in ("unchanged", "restore"):
         return [change.kind, change.number]
@@ -289,7 +289,7 @@ def _change(change: Change, index: RecordIndex, definitions: Mapping[int, Record
 def _record(
     change: Change, index: RecordIndex, definitions: Mapping[int, Record]
 ) -> Mapping[str, Any] | None:
-    """Return what files can say of the record there is; None: there is none."""
+    """Return the parts of a record that files can contain; None: there is no record."""
     if change.number is None:
         return None
     record = index.records[change.kind][change.number]

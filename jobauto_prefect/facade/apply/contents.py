@@ -15,7 +15,7 @@ from jobauto_prefect.facade.apply.refusals import Refusals
 
 @dataclass(frozen=True, slots=True)
 class Contents:
-    """The records that are valid by themselves, those that are not, and what is wrong there.
+    """The records that are valid by themselves, those that are not, and their errors.
 
     `names` are those of the files.
     """
@@ -28,7 +28,7 @@ class Contents:
     """Whether the contents of some files are unknown."""
 
     def refused(self) -> Refusals:
-        """Return the invalid records, to add to."""
+        """Return the invalid records; the caller adds others."""
         refused = Refusals(unread=self.unread)
         for document in self.invalid:
             refused.add(document)
@@ -36,11 +36,11 @@ class Contents:
 
 
 MOST_RECORDS = 10_000
-"""Of all files together."""
+"""In all files together."""
 
 
 def read_contents(files: Iterable[tuple[str, bytes]]) -> Contents:
-    """Return what is in files, given by name and content.
+    """Read the records of files, given by name and content.
 
     Raises:
         InvalidInput: they contain too many records.

@@ -26,17 +26,17 @@ STANDARD_INPUT = "-"
 """The name of standard input as a file."""
 
 Place = Callable[[str], tuple[int, int] | None]
-"""JSON pointer in the file -> line and column, both from 1; None: not known."""
+"""JSON pointer in the file -> line and column, both from 1; None: unknown."""
 
 
 @dataclass(frozen=True, slots=True)
 class Document:
     """One record of a file.
 
-    `prefix` is the pointer of the record in its file; `raw` the bytes of the file where the
-    record is all there is in it, and JSON. `labels` are those it gets, None: those it says.
-    `notes` are warnings about what reading it left out. `older` is what the file of a credential
-    type of the reference service describes, None: it is no such file.
+    `prefix` is the pointer of the record in its file; `raw` are the bytes of the file if it is JSON
+    and has no other record. `labels` replace the record's own; None: they do not. `notes` are
+    warnings about what was left out on reading. `older` is what the file of a credential type of
+    the reference service describes; None: it is no such file.
     """
 
     file: str
@@ -60,7 +60,7 @@ class Document:
 
     @property
     def is_definition(self) -> bool:
-        """Whether it is that of an application: `validate` tells of its repeated names."""
+        """Whether it is an application's definition: `validate` reports its repeated names."""
         return self.kind is not None and self.kind not in RECORD_KINDS
 
     def locate_fault(self, fault: Fault) -> Fault:
@@ -71,7 +71,7 @@ class Document:
         return replace(fault, file=self.file, line=line, column=column)
 
     def _nearest(self, pointer: str) -> tuple[int, int] | None:
-        """Return the place of a value, or of what should hold it where it is missing.
+        """Return the place of a value, or of its nearest existing parent if it is missing.
 
         None: not even the whole record has a place.
         """
@@ -84,7 +84,7 @@ class Document:
 
 @dataclass(slots=True)
 class CheckedDocument:
-    """A record and what was found in it."""
+    """A record with its errors and warnings."""
 
     document: Document
     faults: tuple[Fault, ...]
@@ -92,14 +92,14 @@ class CheckedDocument:
 
 
 def check_document(document: Document, kind: str | None) -> CheckedDocument:
-    """Return what is wrong with a record, taken for one of that kind."""
+    """Check a record as one of that kind."""
     if kind is None:
         *names, last = sorted(RECORD_KINDS)
         known_kinds = f"kind: {', '.join(names)} or {last}"
         fault = Fault(
             "",
             "kind",
-            f"is no record: an application has the key executable, others say {known_kinds}",
+            f"is no record: an application has the key executable, others have {known_kinds}",
         )
         return CheckedDocument(document, (document.locate_fault(fault),))
     if kind in RECORD_KINDS:
@@ -117,9 +117,9 @@ def check_document(document: Document, kind: str | None) -> CheckedDocument:
 def read_documents(
     name: str, raw: bytes, allowance: "Allowance | None" = None
 ) -> tuple[list[Document], list[Fault]]:
-    """Return the records in the content of a file of that name, or why there are none.
+    """Return the records in a file's content, or why it can't be read.
 
-    `allowance` is what may still be read; None: it is read by itself.
+    `allowance` is what may still be read; None: there is only this file.
     """
     try:
         text = raw.decode("utf-8-sig")
@@ -134,7 +134,7 @@ def read_documents(
 
 
 def _upgraded(document: Document) -> Document:
-    """Return a credential type in an older format as its record; others unchanged."""
+    """Convert a credential type in an older format; return others unchanged."""
     if not is_legacy_type(document.content):
         return document
     content, notes = upgrade_type(document.content)
@@ -143,10 +143,10 @@ def _upgraded(document: Document) -> Document:
 
 
 def drop_twins(documents: Sequence[Document]) -> list[Document]:
-    """Drop all but one of the older files that describe one credential type, by its UUID.
+    """Drop all but one of the older files that describe the same credential type, by its UUID.
 
-    The reference service keeps a type, and the prototype that it was made from, in a file each. The
-    type's own counts, else the first; a note tells of those that are left out.
+    The reference service keeps a type and the prototype it was made from in a file each. The type's
+    own file counts, else the first one; notes name those that are left out.
     """
     twins: dict[str, list[Document]] = {}
     for document in documents:
@@ -165,7 +165,7 @@ def drop_twins(documents: Sequence[Document]) -> list[Document]:
 
 
 def _left_out(document: Document) -> Fault:
-    message = f"{document.file} describes the same type, and is left out"
+    message = f"{document.file} describes the same type and is left out"
     return Fault("/uuid", "twin", message)
 
 
@@ -174,7 +174,7 @@ def _unread(name: str, raw: bytes) -> list[Fault]:
 
 
 def is_yaml(name: str, text: str) -> bool:
-    """Whether a file is YAML: by the end of its name, else by how its text begins."""
+    """Whether a file is YAML: by its name's suffix, else by how its text begins."""
     suffix = Path(name).suffix
     if suffix in (".yaml", ".yml", ".json"):
         return suffix != ".json"
@@ -185,13 +185,15 @@ def _read_json(
     name: str, text: str, raw: bytes, allowance: "Allowance | None"
 ) -> tuple[list[Document], list[Fault]]:
     if allowance is not None and has_many_values(raw, allowance.values):
-        message = "has, with the JSON before it, too many values; apply it in several parts"
+        message = (
+            "has too many values together with the JSON before it; apply the files in several parts"
+        )
         return [], [Fault("", "size", message, file=name)]
     try:
         content = json.loads(text)
     except (ValueError, RecursionError):
         return [], _unread(name, raw)
-    if content is None:  # as in YAML: no record
+    if content is None:  # as in YAML, this is no record
         return [], []
     positions = locate(text)
     if allowance is not None:

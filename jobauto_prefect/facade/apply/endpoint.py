@@ -1,4 +1,4 @@
-"""`POST /apply`: files of records are planned, and the plan is carried out by its digest."""
+"""`POST /apply`: plans files of records, and carries out a plan by its digest."""
 
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -20,7 +20,7 @@ from jobauto_prefect.facade.service import CurrentService, Service
 from jobauto_prefect.facade.writes.base import NO_NUL, Labels
 from jobauto_prefect.kinds import FILE_KINDS
 
-if TYPE_CHECKING:  # loaded when files come: most commands bring none
+if TYPE_CHECKING:  # loaded with the first files: most commands send none
     from jobauto_prefect.facade.apply.applier import Plan
     from jobauto_prefect.facade.apply.contents import Contents
     from jobauto_prefect.facade.apply.plans import Fields
@@ -31,31 +31,36 @@ MOST_FILES = 10_000
 
 
 class FileBody(Body):
-    """A file: its name, by which errors tell of it, and its text, JSON or YAML by the name."""
+    """A file: its name, which errors repeat, and its text, JSON or YAML according to the name."""
 
     name: Annotated[
         str,
         Field(min_length=1, max_length=4096, pattern=NO_NUL),
-        Field(description="Its path: errors tell of it; JSON or YAML by how it ends."),
+        Field(
+            description="Its path, which errors repeat; its suffix says whether it is JSON or YAML."
+        ),
     ]
-    text: Annotated[str, Field(description="What is in it.")]
+    text: Annotated[str, Field(description="Its content.")]
 
 
 class ApplyBody(Body):
-    """Files to apply; with the `digest` of a plan, or with `auto_approve`, it is carried out."""
+    """Files to apply; `digest` carries out a plan, `auto_approve` whatever the plan is."""
 
     files: Annotated[list[FileBody], Field(max_length=MOST_FILES, description="The files.")]
-    labels: Labels = Field(default_factory=list, description="Given to all records of the files.")
+    labels: Labels = Field(
+        default_factory=list, description="Labels added to all records of the files."
+    )
     prune: bool = Field(
         default=False,
-        description="Delete what bears only labels that the files own, and is in none of them.",
+        description="Delete records that are in none of the files and have labels, but only those "
+        "of the files.",
     )
     digest: Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")] | None = Field(
-        default=None, description="Of the plan to carry out."
+        default=None, description="Digest of the plan to carry out."
     )
     auto_approve: bool = Field(
         default=False,
-        description="Without a digest: carry out whatever the plan is, unless something of it is "
+        description="Without a digest: carry out the plan, whatever it is, unless part of it is "
         "forbidden.",
     )
 
@@ -69,33 +74,35 @@ Kind = Annotated[str, WithJsonSchema({"type": "string", "enum": [*FILE_KINDS]})]
 class Changed(Answer):
     """A field that changes."""
 
-    before: Any = Field(description="What the record says; null: nothing.")
-    after: Any = Field(description="What the file says; null: nothing.")
+    before: Any = Field(description="The record's value; null: none.")
+    after: Any = Field(description="The file's value; null: none.")
 
 
 class PlannedChange(Answer):
-    """What becomes of one record."""
+    """The change of one record."""
 
     kind: Kind = Field(description="The kind of the record; app is an application.")
-    title: str = Field(description="How people call it.")
+    title: str = Field(description="Its display name.")
     action: Literal["create", "update", "restore", "delete", "unchanged"] = Field(
-        description="`restore`: the record stays, and Prefect is told anew what it says."
+        description="`restore`: the record stays as it is and is registered in Prefect again."
     )
-    id: int | None = Field(description="Its id; null: it is new.")
-    fields: dict[str, Changed] = Field(description="Of updates: what changes, by field.")
-    drift: dict[str, Difference] = Field(description="Where Prefect has something else, by field.")
-    file: str | None = Field(description="The file that says so; null: no file names it.")
+    id: int | None = Field(description="Its id; null for a new one.")
+    fields: dict[str, Changed] = Field(description="For updates, the changes by field.")
+    drift: dict[str, Difference] = Field(
+        description="Where Prefect differs from the record, by field."
+    )
+    file: str | None = Field(description="The file it is in; null: none.")
 
 
 class PlannedWarning(Fault):
-    """What is allowed and surely wrong."""
+    """What was accepted but is probably wrong."""
 
     kind: Kind = Field(description="The kind of the record.")
-    title: str = Field(description="How people call it.")
+    title: str = Field(description="Its display name.")
 
 
 class Counts(Answer):
-    """How many records there are of each action."""
+    """The number of records by action."""
 
     create: int = Field(description="Created.")
     update: int = Field(description="Updated.")
@@ -107,44 +114,48 @@ class Counts(Answer):
 class ApplyPlan(Answer):
     """What applying files would change, or has changed."""
 
-    digest: str = Field(description="Of the plan and of the records it is about; carries it out.")
+    digest: str = Field(
+        description="Digest of the plan and its records; send it to carry out the plan."
+    )
     applied: bool = Field(description="Whether it has been carried out.")
-    changes: list[PlannedChange] = Field(description="In the order of making them.")
-    counts: Counts = Field(description="How many of each action.")
-    warnings: list[PlannedWarning] = Field(description="What is allowed and surely wrong.")
+    changes: list[PlannedChange] = Field(description="In the order in which they are made.")
+    counts: Counts = Field(description="Number of changes by action.")
+    warnings: list[PlannedWarning] = Field(description="What was accepted but is probably wrong.")
     forbidden: list[Fault] = Field(
-        description="What of it who asks may not do; then it is not carried out."
+        description="Changes that the user may not make; if there are any, the plan is not carried "
+        "out."
     )
     prefect_compared: bool = Field(description="Whether it was compared with Prefect.")
-    prefect_away: str | None = Field(description="Why it was not; null: it was.")
+    prefect_away: str | None = Field(description="Why it was not compared; null: it was.")
 
 
 class StalePlan(ErrorSummary):
-    """The records are not those of the digest; nothing was changed."""
+    """The records have changed since the digest was made; nothing was changed."""
 
     details: ApplyPlan = Field(description="The plan as it is now.")
 
 
 @operation(
     router, "POST /apply.{suffix}", "applyFiles", "Plan and apply files of records",
-    "Without `digest` the plan: what applying the files would change, tried and taken back. "
-    "With the digest of a plan it is carried out, all of it or nothing, unless the records are "
-    "others by now. Errors are answered all at once, with file, line and pointer. The rights "
-    "are those of the single writes, and each record has its entry in the audit log.",
+    "Without `digest` it returns the plan: what applying the files would change, tried and rolled "
+    "back. With the digest of a plan it carries the plan out, as a whole or not at all, unless "
+    "the records have changed since. All errors are reported together, with file, line and "
+    "pointer. The permissions are those of the single writes, and each record has its entry in "
+    "the audit log.",
     tag=SERVICE,
     answer={
         **answered("The plan, or what was carried out.", ApplyPlan),
         **answered(
-            "The plan is another one by now; nothing was changed.", StalePlan, status=409
+            "The plan has changed since; nothing was changed.", StalePlan, status=409
         ),
     },
     errors=(413, 415), body=ApplyBody,
 )  # fmt: skip
 async def apply_files(request: Request, who: CurrentUser, service: CurrentService) -> Response:
-    """Return what applying files would change; with a digest or approval, do it.
+    """Return what applying files would change; with a digest or approval, apply them.
 
-    Who may write nothing is told so before their files are read, and each person has one request
-    at a time. Nobody waits for a plan: only what is written is under the lock of the ledger.
+    Users who may write nothing are refused before their files are read, and each user has one
+    request at a time. Plans block nobody: only writes hold the lock of the ledger.
     """
     from jobauto_prefect.facade.apply.applier import Applier, ApplyRequest, PlanChanged
     from jobauto_prefect.facade.apply.visible_records import load_visible_records
@@ -170,15 +181,15 @@ async def apply_files(request: Request, who: CurrentUser, service: CurrentServic
 
 
 def _require_some_write(who: Identity) -> None:
-    """Require the right to write some record of the kinds that files hold.
+    """Require the permission to write at least one kind of record that files hold.
 
     Raises:
-        Forbidden: they may write none.
+        Forbidden: the user has none.
     """
     permissions = {BY_ITEM[kind].kind.permissions for kind in FILE_KINDS}
     writes = ("create", "update", "delete")
     if not any(who.rights.anywhere(f"{of}.{write}") for of in permissions for write in writes):
-        raise Forbidden("you may write nothing that files hold; ask an administrator")
+        raise Forbidden("you may not write any record that files hold; ask an administrator")
 
 
 def _read(raw: bytes) -> "tuple[ApplyBody, Contents]":
@@ -191,9 +202,9 @@ def _read(raw: bytes) -> "tuple[ApplyBody, Contents]":
 async def _drift(
     service: Service, contents: "Contents", read: "VisibleRecords"
 ) -> "tuple[dict[tuple[str, int], Fields], str | None]":
-    """Return where Prefect differs from the run templates of the files.
+    """Return where Prefect differs from the files' run templates, and why it was not compared.
 
-    And why it was not compared; None: it was.
+    None: it was compared.
     """
     templates = (each.content for each in contents.documents if each.kind == "runtemplate")
     numbers = {read.index.id_of("runtemplate", content) for content in templates} - {None}

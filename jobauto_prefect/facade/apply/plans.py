@@ -1,4 +1,4 @@
-"""What applying files would change: compared with what is there, and checked as a whole first."""
+"""What applying files would change, compared with the existing records."""
 
 import functools
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -26,15 +26,15 @@ Fields = Mapping[str, tuple[Any, Any]]
 """Field -> its value before and after."""
 
 ACTIONS = ("create", "update", "restore", "delete", "unchanged")
-"""`restore`: the record does not change, and is registered in Prefect again."""
+"""`restore`: the record does not change, but is registered in Prefect again."""
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What becomes of one record.
+    """The change of one record.
 
-    `number` is its id, None: it is new. `document` is None for what no file names. `drift` is
-    where Prefect differs from the record: what it has, what it should have.
+    `number` is its id; None: it is new. `document` is None if no file contains it. `drift` is where
+    Prefect differs from the record: what it has, what it should have.
     """
 
     kind: str
@@ -46,7 +46,7 @@ class Change:
     drift: Fields = field(default_factory=dict)
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the change as JSON has it."""
+        """Return the change as answers show it."""
         drift = {name: {"prefect": old, "record": new} for name, (old, new) in self.drift.items()}
         return {
             "kind": self.kind,
@@ -62,9 +62,9 @@ class Change:
 
 
 class Planner:
-    """Compares documents with what is there.
+    """Compares documents with the existing records.
 
-    `labels` are given to every record. `definitions` are those of the known applications, by their
+    `labels` are added to every record. `definitions` are those of the known applications, by their
     ids; `drift` is where Prefect differs from the records, by kind and id.
     """
 
@@ -92,7 +92,7 @@ class Planner:
         self._drift = drift or {}
 
     def changes(self) -> list[Change]:
-        """Return the changes for the documents, in the order of making them."""
+        """Return the changes for the documents, in the order in which they are made."""
         return [self._change(each) for each in self._documents]
 
     def _change(self, document: Document) -> Change:
@@ -110,7 +110,7 @@ class Planner:
         return Change(kind, title, action, document, number, fields, drift)
 
     def _labelled(self, document: Document, before: Collection[str]) -> Document:
-        """Return a document with the command line's labels too; an application keeps its own."""
+        """Return a document with the command line's labels added to those it would have."""
         if not self._labels:
             return document
         said = FILES[document.kind or ""].labels(document.content)
@@ -118,7 +118,7 @@ class Planner:
         return replace(document, labels=tuple(sorted({*own, *self._labels})))
 
     def of_app(self, document: Document, record: Record) -> Iterable[tuple[str, tuple[Any, Any]]]:
-        """Compare the definition, whose keys are its own, and its owner."""
+        """Compare an application's definition, owner, topics and labels."""
         before, content = self._definitions[record["id"]], APPS.definition(document.content)
         if APPS.says_owner(document.content):
             owners = APPS.owner(record), APPS.owner(document.content)
@@ -127,7 +127,7 @@ class Planner:
         attached = record.get("topics", []) if "topics" not in before else None
         for name in {**before, **content}:
             if name == "topics" and content.get(name) == attached:
-                continue  # as `export` says it
+                continue  # as `export` writes it
             if before.get(name) != content.get(name):
                 yield name, (before.get(name), content.get(name))
         yield from _labels_compared(document, record)
@@ -135,7 +135,7 @@ class Planner:
     def _topics_compared(
         self, document: Document, record: Record
     ) -> Iterable[tuple[str, tuple[Any, Any]]]:
-        """Compare the topics that a definition lists itself, as far as there are topics for it."""
+        """Compare the topics that a definition lists, as far as they exist."""
         if not isinstance(document.content.get("topics"), list):
             return
         content = self._index.with_owner("app", document.content)
@@ -161,7 +161,7 @@ class Planner:
     def of_template(
         self, document: Document, record: Record
     ) -> Iterable[tuple[str, tuple[Any, Any]]]:
-        """Compare a run template; its application changed only where another one is meant."""
+        """Compare a run template; its application has changed only if another one is meant."""
         others = [
             (named.pointer[1:], (record["app"], named.title))
             for named in TEMPLATES.named(document.content)
@@ -176,7 +176,7 @@ class Planner:
         record: Record,
         more: Iterable[tuple[str, tuple[Any, Any]]] = (),
     ) -> Iterable[tuple[str, tuple[Any, Any]]]:
-        """Compare what a file says of a record; `more` differs besides."""
+        """Compare what a file contains of a record; `more` are other differences."""
         values, content = FILE_KINDS[document.kind or ""].values or "", document.content
         apart = {*NOT_MEMBERS, values, "labels", "app", "app_uuid"}
         for name, value in content.items():
@@ -190,13 +190,14 @@ class Planner:
         yield from _labels_compared(document, record)
 
     def deletions(self) -> list[Change]:
-        """Return the deletions: what bears only the documents' labels, and none names or refers to.
+        """Return the deletions of `--prune`, in the order in which they are made.
 
-        In the order of deleting. Without documents: none.
+        They are the records that have only labels of the documents and that no document names or
+        refers to. Without documents there are none.
 
         Raises:
-            InvalidInput: the documents own no labels to prune by, or a record that stays refers
-                to one that would be deleted.
+            InvalidInput: the documents have no labels, or a record that stays refers to one that
+                would be deleted.
         """
         if not self._documents:  # an empty folder or a broken pipe must not delete all records
             return []
@@ -212,7 +213,7 @@ class Planner:
         ]
 
     def _is_borne_by_companies(self, record_key: tuple[str, int]) -> bool:
-        """Whether it goes last: what companies bear, and is none of theirs."""
+        """Whether the record is shared and companies use it, so that it is deleted last."""
         kind, number = record_key
         is_borne = any(each.kind == kind for each in KINDS["company"].references)
         return is_borne and FILES[kind].owner(self._index.records[kind][number]) is None
@@ -227,11 +228,12 @@ class Planner:
             ]
             if stays:
                 named = ", ".join(
-                    f"{dependent_kind} {self._index.title(dependent_kind, other)}"
+                    f"{FILE_KINDS[dependent_kind].noun} {self._index.title(dependent_kind, other)}"
                     for dependent_kind, other in stays
                 )
+                noun = FILE_KINDS[kind].noun
                 message = (
-                    f"would delete the {kind} {self._index.title(kind, number)}, which is still "
+                    f"would delete the {noun} {self._index.title(kind, number)}, which is still "
                     f"needed by {named}; name it in a file, or delete these first"
                 )
                 yield Fault("", "prune", message)
@@ -248,12 +250,14 @@ class Planner:
         said = (FILES[each.kind or ""].labels(each.content) or () for each in self._documents)
         owned = self._labels.union(*said)
         if not owned:
-            message = "the files own nothing: say labels in them, or --label"
+            message = (
+                "the files have no labels, so they own nothing: add labels to them, or use --label"
+            )
             raise InvalidInput([Fault("", "labels", message)], f"--prune: {message}")
         return owned
 
     def _unnamed(self, owned: frozenset[str]) -> list[tuple[str, int]]:
-        """Return the records no document names or refers to, in the order of writing."""
+        """Return the owned records that no document names or refers to, in the order of writing."""
         named: set[tuple[str, int]] = set()
         for document in self._documents:
             kind = document.kind or ""
@@ -273,11 +277,11 @@ class Planner:
 COMPARISONS: Mapping[
     str, Callable[[Planner, Document, Record], Iterable[tuple[str, tuple[Any, Any]]]]
 ] = {APPS.item: Planner.of_app, TEMPLATES.item: Planner.of_template}
-"""Special comparisons of records, by kind."""
+"""Comparisons that kinds need, other than `of_record`."""
 
 
 def _plain(name: str, value: Any) -> Any:
-    """Return a value as the service keeps it: ports as text, fields with what they leave out."""
+    """Return a value as the service stores it: ports as text, fields with their defaults."""
     if name == "db_port":
         return None if value is None else str(value)
     if name == "color" and isinstance(value, str):
@@ -320,5 +324,5 @@ def sort_by_references(kind: str, items: Sequence[T], content_of: Callable[[T], 
     try:
         place = {title: at for at, title in enumerate(TopologicalSorter(graph).static_order())}
     except CycleError:
-        return list(items)  # the service shows the way round
+        return list(items)  # writing them reports the cycle
     return sorted(items, key=lambda item: place[form.title(content_of(item))])

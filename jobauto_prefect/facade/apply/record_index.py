@@ -30,8 +30,8 @@ class RecordIndex:
     ) -> None:
         """Index the records of `listed`: kind -> id -> record as the facade shows it.
 
-        Everything these refer to is included. `extra_env` are the service's names that values of
-        run templates may have, `timezone` is the zone of companies that name none.
+        It must include everything they refer to. `extra_env` are further names that values of run
+        templates may have, `timezone` is the time zone of companies that name none.
         """
         self.extra_env = extra_env
         self.timezone = timezone
@@ -53,7 +53,7 @@ class RecordIndex:
         }
 
     def _add(self, kind: str, listed: Mapping[int, Record]) -> None:
-        """Add the records of a kind; those it refers to are there already."""
+        """Add the records of a kind, after those they refer to."""
         form = FILES[kind]
         as_file = {number: self._as_file(kind, record) for number, record in listed.items()}
         records = {number: record for number, record in as_file.items() if record is not None}
@@ -63,7 +63,9 @@ class RecordIndex:
         self._of_uuid[kind] = {}
         self._of_word[kind] = defaultdict(list)
         self._of_bare_title[kind] = defaultdict(dict)
-        for number, record in sorted(records.items()):  # of several the first by id counts
+        for number, record in sorted(
+            records.items()
+        ):  # of several, the one with the lowest id counts
             self._ids[kind].setdefault(form.key(record), number)
             if uuid := str(record.get("uuid") or "").lower():
                 self._of_uuid[kind].setdefault(uuid, number)
@@ -73,9 +75,9 @@ class RecordIndex:
             owners.setdefault(form.owner(record), number)
 
     def _as_file(self, kind: str, record: Record) -> Record | None:
-        """Return a record with its references by natural key, beside the fields there are.
+        """Return a record with its references by natural key added to its fields.
 
-        Return None if it concerns another company.
+        None: it is another company's.
         """
         names: dict[str, Any] = {
             name: self._called(reference.kind, record[reference.field])
@@ -98,7 +100,7 @@ class RecordIndex:
     def names_of_rule(self, record: Record, names: Record) -> Record | None:
         """Name another company's source with that company.
 
-        A rule by which another company hears of events is that company's.
+        A rule belongs to the company whose run template it starts.
         """
         if record["runtemplate_id"] not in self.records[TEMPLATES.item]:
             return None
@@ -109,21 +111,21 @@ class RecordIndex:
         return {"event_source": self.title("eventsource", source_id)}
 
     def names_of_template(self, record: Record, _names: Record) -> Record:
-        """Add its application: which texts mean it, only the application tells."""
+        """Add its application, which alone knows what names it."""
         return {"application": self.records["app"].get(record["app_id"], {"name": ""})}
 
     def names_of_type(self, record: Record, _names: Record) -> Record:
-        """Name what files say in a field for each language."""
+        """Return the texts that files hold in several languages."""
         translations: Record = record["translations"]
         return translations
 
     def _called(self, kind: str, number: int | None) -> str | None:
-        """Return how records of the same company refer to a record; None: it is not known."""
+        """Return how records of the same company refer to a record; None: it is unknown."""
         record = self.records[kind].get(number or 0)
         return FILES[kind].bare_title(record) if record else None
 
     def id_of(self, kind: str, content: Record) -> int | None:
-        """Return the id of the record that a file's content is about; None: there is none yet."""
+        """Return the id of the record that a file's content describes; None: there is none yet."""
         form = FILES[kind]
         if not form.is_shared:
             return self._ids[kind].get(form.key(content))
@@ -134,11 +136,11 @@ class RecordIndex:
         owners = self._of_bare_title[kind].get(form.bare_title(content), {})
         if form.says_owner(content):
             return owners.get(form.owner(content))
-        # Without an owner it is the shared one's, else the only one's.
+        # Without an owner the shared record is meant, else the only one.
         return owners.get(None, next(iter(owners.values())) if len(owners) == 1 else None)
 
     def with_owner(self, kind: str, content: Record) -> Record:
-        """Return a file's content with its company to be: an owner that is not said stays."""
+        """Return a file's content with its future company: without one, the current owner stays."""
         if not FILES[kind].is_shared or FILES[kind].says_owner(content):
             return content
         number = self.id_of(kind, content)
@@ -146,22 +148,22 @@ class RecordIndex:
         return {**content, "company": owner}
 
     def find_by_title(self, kind: str, title: str) -> int | None:
-        """Return the id of the record of a kind but applications by its title; None: none."""
+        """Return the id of the record with this title; not for applications. None: none."""
         return next(iter(self.find_all(kind, title)), None)
 
     def find_named(self, named: Named) -> Sequence[int]:
-        """Return the ids of the records that a reference may mean: of applications, several."""
+        """Return the ids of the records that a reference may mean; applications may be several."""
         for word in FILES[named.kind].words_meant(named):
             if numbers := self.find_all(named.kind, word):
                 return numbers
         return ()
 
     def find_all(self, kind: str, word: Word) -> Sequence[int]:
-        """Return the ids of the records of a kind that are meant by a word."""
+        """Return the ids of the records of a kind that a word may mean."""
         return self._of_word[kind].get(word, ())
 
     def find_by_word(self, kind: str, word: str) -> int | None:
-        """Return the id of the record that has this title, or is the only one without the company.
+        """Return the id of the record with this title, or the only one with this bare title.
 
         None: there is none, or several.
         """
@@ -210,7 +212,7 @@ NAMES: Mapping[str, Callable[[RecordIndex, Record, Record], Record | None]] = {
     RULES.item: RecordIndex.names_of_rule,
     TEMPLATES.item: RecordIndex.names_of_template,
 }
-"""What files name of records of a kind, beside what these refer to."""
+"""What the index adds to records of a kind, besides their references."""
 
 
 def with_references(kinds: Iterable[str]) -> set[str]:
@@ -226,7 +228,7 @@ def with_references(kinds: Iterable[str]) -> set[str]:
 
 
 def without_addresses(notices: Record) -> dict[str, Any]:
-    """Return notices as files say them: an address of Slack's is a secret."""
+    """Return notices as files hold them, without the Slack address: it is a secret."""
     return {
         name: {key: value for key, value in channel.items() if key != "uri"}
         if isinstance(channel, dict)

@@ -1,4 +1,4 @@
-"""The kinds of record that files hold: what they are known by, what they name, and what starts."""
+"""The kinds of records that files hold: their keys, their references, and what they start."""
 
 import re
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
@@ -12,13 +12,13 @@ Record = Mapping[str, Any]
 Titles = Mapping[str, Mapping[int, str]]
 Key = tuple[str | None, ...]
 Word = Hashable
-"""What references may mean a record by: its title, for applications more."""
+"""What references may name a record by: its title, for applications more."""
 
 MODES = tuple(map(str, ActionMode))
 
 
 def to_file_actions(actions: Record, titles: Titles) -> dict[str, Any]:
-    """Return a record's actions as files have them, no secrets; `titles`: kind -> id -> title."""
+    """Return actions as files hold them, without secrets; `titles`: kind -> id -> title."""
     in_file: dict[str, Any] = {}
     for name, config in actions.items():
         in_file[name] = {key: value for key, value in config.items() if key != "secret"}
@@ -30,7 +30,7 @@ def to_file_actions(actions: Record, titles: Titles) -> dict[str, Any]:
 def to_field_actions(
     actions: Record, number_of: Callable[[str, str], int | str | None]
 ) -> dict[str, Any]:
-    """Return a file's actions as the facade takes them; `number_of`: kind, title -> id."""
+    """Return a file's actions as the facade accepts them; `number_of`: kind, title -> id."""
     fields = dict(actions)
     for name, reference in STARTED.items():
         if name in fields:
@@ -49,13 +49,13 @@ def references(content: Record) -> Iterator[tuple[str, str, str]]:
 
 
 NOT_MEMBERS = ("$schema", "kind")
-"""What a file says of itself, not of its record."""
+"""Keys that describe the file, not its record."""
 
 SLUG = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 
 
 class Named(NamedTuple):
-    """A record that another one names: where in its file, and the company whose are meant first."""
+    """A reference to a record: its place in the file, and the company whose records come first."""
 
     pointer: str
     kind: str
@@ -64,10 +64,10 @@ class Named(NamedTuple):
 
 
 class FileKind:
-    """A kind of record as files have it; what one kind alone needs is a method of its subclass."""
+    """A kind of record as files hold it; what a single kind needs is in its subclass."""
 
     knows_new_by_uuid = False
-    """Whether a UUID that nothing has is that of a new record, whatever it is called."""
+    """Whether an unknown UUID means a new record, whatever its name."""
 
     def __init__(self, kind: Kind) -> None:
         self.words = kind
@@ -75,22 +75,22 @@ class FileKind:
         self.is_shared = kind.owner == "shared"
 
     def key(self, content: Record) -> Key:
-        """Return what a record is known by, from the fields as files have them."""
+        """Return what identifies a record, from the fields as files hold them."""
         properties = record_schema(self.words.item)["properties"]
         return tuple(
             content.get(name) or properties[name].get("default") for name in self.words.key
         )
 
     def title(self, content: Record) -> str:
-        """Return how people call a record."""
+        """Return a record's display name."""
         return "/".join(str(part) for part in self.key(content) if part is not None)
 
     def bare_title(self, content: Record) -> str:
-        """Return the title without the company: as records of the same company name it."""
+        """Return the title without the company, as records of the same company refer to it."""
         return str(content[self.words.key[-1]]) if self.is_shared else self.title(content)
 
     def by_words(self, content: Record) -> set[Word]:
-        """Return all that references may mean a record by."""
+        """Return everything that references may name a record by."""
         return {self.title(content)}
 
     def words_meant(self, named: Named) -> list[Word]:
@@ -100,23 +100,23 @@ class FileKind:
         return [named.title]
 
     def says_owner(self, content: Record) -> bool:
-        """Whether a file says whose its record is."""
+        """Whether a file names its record's owner."""
         return "company" in content
 
     def owner(self, content: Record) -> str | None:
-        """Return the company whose a record is by its file; None: everybody's, or not said."""
+        """Return the company that owns a record by its file; None: it is shared or names none."""
         return content["company"] if self.says_owner(content) else None
 
     def company(self, content: Record) -> str | None:
-        """Return the company whose records a record's references mean first; None: shared ones."""
+        """Return the company whose records references mean first; None: the shared ones."""
         return self.owner(content)
 
     def labels(self, content: Record, /) -> Any:
-        """Return the labels that a file says; None: none."""
+        """Return the labels in a file; None: none."""
         return content.get("labels")
 
     def named(self, content: Record) -> Iterator[Named]:
-        """Yield the records that one names, but for what its actions start."""
+        """Yield a record's references, except for those of its actions."""
         company = self.company(content)
         for reference in self.words.references:
             if reference.many:
@@ -128,7 +128,7 @@ class FileKind:
                 yield Named(f"/{reference.by}", reference.kind, title, company)
 
     def listed(self, reference: Reference, content: Record) -> Iterator[Named]:
-        """Yield the records that a field lists: those of companies only are the record's own's."""
+        """Yield the references in a list; owned kinds are of the record's own company."""
         titles, company = content.get(reference.field), self.company(content)
         if isinstance(titles, list) and all(isinstance(title, str) for title in titles):
             own = f"{company}/" if FILE_KINDS[reference.kind].is_owned else ""
@@ -146,7 +146,7 @@ class FileKind:
 
 
 class Applications(FileKind):
-    """A definition is its file: it may have any key of its own, and a name in any language."""
+    """A definition is the whole file: it may have any key, and a name in several languages."""
 
     knows_new_by_uuid = True
 
@@ -168,7 +168,7 @@ class Applications(FileKind):
         return [(owner, *self._name(named)) for owner in dict.fromkeys((named.company, None))]
 
     def is_meant(self, named: Named, content: Record) -> bool:
-        """Whether a reference is to an application, whosever it is."""
+        """Whether a reference means an application, whoever owns it."""
         return self._name(named) in self._names(content)
 
     def _names(self, content: Record) -> set[tuple[str, str]]:
@@ -195,13 +195,13 @@ class Applications(FileKind):
         return {record.id: record.document for record in records}
 
     def definition(self, content: Record) -> dict[str, Any]:
-        """Return the definition, without what its file says of its owner."""
+        """Return the definition without its file's owner."""
         apart = ("company",) if self.says_owner(content) else ()
         return {name: value for name, value in content.items() if name not in apart}
 
 
 class Companies(FileKind):
-    """A company's references mean its own records first."""
+    """References of a company mean its own records first."""
 
     def company(self, content: Record) -> str | None:
         slug: str = content["slug"]
@@ -209,7 +209,7 @@ class Companies(FileKind):
 
 
 class RunTemplates(FileKind):
-    """A run template may name its application by UUID, and its actions start records."""
+    """A run template may name its application by UUID, and its actions have references."""
 
     def named(self, content: Record) -> Iterator[Named]:
         is_by_uuid = "app_uuid" in content
@@ -264,11 +264,11 @@ OF_THEIR_OWN = {form.words.item: form for form in (APPS, COMPANIES, TEMPLATES, R
 FILES: Mapping[str, FileKind] = {
     item: OF_THEIR_OWN.get(item) or FileKind(kind) for item, kind in FILE_KINDS.items()
 }
-"""By the name of the kind, in the order of writing."""
+"""By kind, in the order of writing."""
 
 
 def localized(value: Any) -> Any:
-    """Return a localized text as one: English where there is one, else the first language's."""
+    """Return a localized text in one language: English, else the first one."""
     if isinstance(value, Mapping) and value:
         return value.get("en", next(iter(value.values())))
     return value

@@ -35,7 +35,7 @@ from jobauto_prefect.wording import pluralize
 
 
 def raise_faults(faults: Sequence[Fault]) -> None:
-    """Raise `InvalidInput` where there are errors."""
+    """Raise `InvalidInput` if there are errors."""
     if len(faults) == 1 and faults[0].file is None:
         raise InvalidInput(faults, f"{faults[0].message}; nothing was changed")
     if faults:
@@ -46,7 +46,7 @@ def raise_faults(faults: Sequence[Fault]) -> None:
 
 
 class Validator:
-    """Looks at documents that are each valid by themselves, in the order of writing."""
+    """Checks documents that are valid by themselves, in the order of writing."""
 
     def __init__(
         self,
@@ -57,7 +57,7 @@ class Validator:
     ) -> None:
         """Prepare to validate documents against the records of an index.
 
-        `secrets` are the names of those that are written with the documents; `refused` are other
+        `secrets` are the names of secrets written together with the documents; `refused` are other
         records of the same files.
         """
         self._index = index
@@ -78,12 +78,12 @@ class Validator:
         self._waits = False
 
     def faults(self) -> Iterator[Fault]:
-        """Yield everything wrong, with its place in its file."""
+        """Yield every error with its place in its file."""
         for document, faults, _ in self.check_documents():
             yield from map(document.locate_fault, faults)
 
     def check_documents(self) -> Iterator[tuple[Document, list[Fault], bool]]:
-        """Yield each document, what is wrong with it, and whether it may refer to a refused one."""
+        """Yield each document, its errors, and whether it may refer to a rejected one."""
         seen: dict[tuple[str, Key], Document] = {}
         for document in self._documents:
             self._waits = False
@@ -101,15 +101,15 @@ class Validator:
         kind = document.kind or ""
         key = kind, FILES[kind].key(self._index.with_owner(kind, document.content))
         if key in seen:
-            message = f"is there twice, first in {seen[key].file}"
+            message = f"is declared twice, first in {seen[key].file}; remove one"
             yield Fault("", "duplicate", message)
         seen.setdefault(key, document)
 
     def _references(self, document: Document) -> Iterator[Fault]:
-        """Check that what a record names is there, or in the files."""
+        """Check that what a record refers to exists, or is in the files."""
         form = FILES[document.kind or ""]
         for named in (*form.named(document.content), *form.started(document.content)):
-            # The topics that a definition lists may be words that are none.
+            # The topics of a definition may be words without a topic record.
             is_word = form is APPS and named.pointer.startswith("/topics/")
             if not is_word and not self._meant(named):
                 if self._refused.may_be(named):
@@ -119,7 +119,7 @@ class Validator:
                     yield Fault(named.pointer, "reference", message)
 
     def of_company(self, content: Record) -> Iterable[Fault]:
-        """Check a company: its zone, and values that all applications may be given."""
+        """Check a company: its time zone, and values that all its applications get."""
         yield from _faults_raised(zone_of, content.get("timezone") or "UTC")
         values = content.get("env", {})
         yield from ValueRules().faults(self._names("company", content), values)
@@ -136,7 +136,7 @@ class Validator:
         )
         matching = self._meant(app)
         if len(matching) > 1:
-            message = "several applications have it; use app_uuid"
+            message = "several applications have this name; use app_uuid"
             yield Fault(app.pointer, "reference", message)
         elif matching:
             definition, values = self._definition(matching[0]), content.get("env", {})
@@ -147,14 +147,14 @@ class Validator:
         yield from schedule_faults(content, self._zone_of_company(content["company"]))
 
     def _zone_of_company(self, slug: str) -> str:
-        """Return the zone of the times of a company's run templates."""
+        """Return the time zone of a company's run templates."""
         company = next(iter(self._meant(Named("/company", "company", slug, None))), {})
         zone: str = company.get("timezone") or self._index.timezone
-        is_wrong = any(_faults_raised(zone_of, zone))  # which its own record is told
+        is_wrong = any(_faults_raised(zone_of, zone))  # reported at its own record
         return self._index.timezone if is_wrong else zone
 
     def _definition(self, app: Record) -> Definition:
-        """Read once for all run templates that name it."""
+        """Parse a definition once for all run templates that use it."""
         if id(app) not in self._definitions:
             self._definitions[id(app)] = parse(app)
         return self._definitions[id(app)]
@@ -167,7 +167,7 @@ class Validator:
         return [name for name in {**stored, **given} if given.get(name, "") is not None]
 
     def of_credential(self, content: Record) -> Iterable[Fault]:
-        """Check a credential: values its type has, and none of the secret ones."""
+        """Check a credential: only values of its type, and no secrets."""
         type_named = next(
             each
             for each in FILES["credential"].named(content)
@@ -190,7 +190,7 @@ class Validator:
             yield from self._moved(content, fields, where)
 
     def _moved(self, content: Record, fields: Sequence[Record], command: str) -> Iterator[Fault]:
-        """Check that a credential's secrets go only to the address they were given for."""
+        """Check that a credential's secrets are only sent to the address they were set for."""
         record = self._record("credential", content) or {}
         kind = self._index.find_by_title("credential_type", record["credential_type"])
         before = self._index.records["credential_type"][kind]["fields"] if kind else ()
@@ -204,7 +204,7 @@ class Validator:
             yield _resubmission_fault(f"/values/{name}", changed, together)
 
     def of_source(self, content: Record) -> Iterable[Fault]:
-        """Check that an event source's password goes only to the address it was given for."""
+        """Check that an event source's password is only sent to the address it was set for."""
         record = self._record("eventsource", content)
         if record is None or not record["db_password"] or "db_password" in self._secrets:
             return
@@ -215,12 +215,12 @@ class Validator:
             yield _resubmission_fault("/db_password", changed, command)
 
     def _record(self, kind: str, content: Record) -> Record | None:
-        """Return the record there is; None: it is a new one."""
+        """Return the existing record; None: it is new."""
         number = self._index.id_of(kind, content)
         return None if number is None else self._index.records[kind][number]
 
     def _meant(self, named: Named) -> list[Record]:
-        """Return what a reference may mean, from the files or the service; applications several."""
+        """Return what a reference may mean, in files or service; applications may be several."""
         kind = named.kind
         for word in FILES[kind].words_meant(named):
             numbers = self._index.find_all(kind, word)
@@ -231,14 +231,14 @@ class Validator:
         return []
 
     def _all_of(self, kind: str) -> list[Record]:
-        """Return the records of a kind that there are once the files are applied."""
+        """Return the records of a kind as they are once the files are applied."""
         records = self._index.records[kind].items()
         stays = [record for number, record in records if (kind, number) not in self._replaced]
         return [*self._given[kind], *stays]
 
 
 def _resubmission_fault(pointer: str, changed: Sequence[str], command: str) -> Fault:
-    message = f"was given for another {' and '.join(changed)}; change them together: {command}"
+    message = f"was set for another {' and '.join(changed)}; change them together: {command}"
     return Fault(pointer, "secret", message)
 
 
@@ -248,16 +248,19 @@ CHECKS: Mapping[str, Callable[[Validator, Record], Iterable[Fault]]] = {
     "credential": Validator.of_credential,
     "eventsource": Validator.of_source,
 }
-"""What is looked at in records of a kind, beside their references."""
+"""What is checked in records of a kind, besides their references."""
 
 
 def _secrets(
     member: str, values: Mapping[str, Any], secret: Iterable[str], command: str
 ) -> Iterator[Fault]:
-    """Refuse secrets in files, which are kept under version control; masked ones stay."""
+    """Refuse secrets in files, which are under version control; masked ones stay as they are."""
     for name in secret:
         if values.get(name) not in (None, "", MASK):
-            message = f"{name} is secret, and files hold no secrets: {command} --secret {name}"
+            message = (
+                f"{name} is secret, and files hold no secrets; "
+                f"set it with: {command} --secret {name}"
+            )
             yield Fault(f"/{member}/{name}", "secret", message)
 
 

@@ -1,4 +1,4 @@
-"""The records a person may see, in the form of files."""
+"""The records that a user may see, in the form of files."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -23,9 +23,9 @@ class VisibleRecords:
 
 
 def load_visible_records(ledger: Ledger, settings: Settings, who: Identity) -> VisibleRecords:
-    """Return all records a person may see, as of one instant.
+    """Return all records that a user may see, as of one instant.
 
-    There are as many statements as kinds, however many records there are of each.
+    It takes one statement per kind, however many records there are.
     """
     listed: dict[str, dict[int, Record]] = {}
     definitions: dict[int, Record] = {}

@@ -1,4 +1,4 @@
-"""Making planned changes, record by record, in one transaction."""
+"""Makes planned changes, record by record, in one transaction."""
 
 import functools
 import json
@@ -41,21 +41,21 @@ from jobauto_prefect.ledger.soft_delete import soft_delete
 
 
 class ReferenceResolver:
-    """The ids of the records there are, and of those that are written meanwhile."""
+    """The ids of the existing records and of those written so far."""
 
     def __init__(self, index: RecordIndex) -> None:
         self._index = index
         self._written: dict[tuple[str, Word], int] = {}
 
     def note(self, document: Document, number: int) -> None:
-        """Note that the record of a document is there now, under this id."""
+        """Note that the record of a document now exists, with this id."""
         kind = document.kind or ""
         content = self._index.with_owner(kind, document.content)
         for word in FILES[kind].by_words(content):
             self._written[kind, word] = number
 
     def members(self, document: Document) -> dict[str, Any]:
-        """Return the fields of a document that is no definition, with ids in place of names."""
+        """Return a document's fields with ids in place of names; not for definitions."""
         content, form = document.content, FILES[document.kind or ""]
         by_name = form.words.named_in_files
         apart = {*NOT_MEMBERS, "app_uuid", *by_name}
@@ -78,12 +78,12 @@ class ReferenceResolver:
         }
 
     def company_of(self, document: Document) -> int | None:
-        """Return the id of the company whose a definition is, as its file says; None: nobody's."""
+        """Return the id of the company that owns a definition by its file; None: it is shared."""
         owner = FILES["app"].owner(document.content)
         return None if owner is None else self._id(Named("/company", "company", owner, None))
 
     def _id(self, named: Named) -> int | None:
-        """Return the id of what a reference means; None: it is not there."""
+        """Return the id of what a reference means; None: it does not exist."""
         for word in FILES[named.kind].words_meant(named):
             written = self._written.get((named.kind, word))
             if written is not None:
@@ -92,11 +92,11 @@ class ReferenceResolver:
 
 
 PAGE = 200
-"""Changes that are tried together: what one transaction writes, others can't until it ends."""
+"""Changes that are tried together; what one transaction writes is locked until it ends."""
 
 
 JUDGED = "judged"
-"""A deletion after more others than a page has: the rights to it are looked at, nothing else."""
+"""A deletion that needs more others than a page has: only the permission is checked."""
 
 
 ORDER = [*FILE_KINDS]
@@ -110,11 +110,11 @@ LATE: Mapping[str, Sequence[str]] = {
     ]
     for item, kind in FILE_KINDS.items()
 }
-"""Fields that name records written after their own: a company's topics are not there before it."""
+"""Fields that name records written later: a company's topics can't exist before the company."""
 
 
 class Writer:
-    """Writes as single requests of the same person would, with the same rights."""
+    """Writes like single requests of the same user, with the same permissions."""
 
     def __init__(
         self, service: Service, who: Identity, session: WritingSession, index: RecordIndex
@@ -154,7 +154,7 @@ class Writer:
             if late:
                 self._owing.append((change, written.record.id, late))
         self._references.note(document, written.record.id)
-        # Definitions were judged before, but for what is missing beside them.
+        # Definitions were validated before, except for what they require.
         return [
             warning
             for warning in written.warnings
@@ -162,7 +162,7 @@ class Writer:
         ]
 
     def owing(self) -> Iterator[tuple[Change, Callable[[], object]]]:
-        """Yield the changes of which something had to wait, each with what writes that."""
+        """Yield the changes with fields that had to wait, each with what writes these."""
         for change, number, fields in self._owing:
             yield change, functools.partial(self._post, change.kind, fields, number)
 
@@ -188,8 +188,8 @@ class Writer:
 
 @dataclass(slots=True)
 class WriteOutcome:
-    """What came of writing: warnings with kind and title of a record, what is wrong, and what who
-    asks may not do.
+    """The results of writing: warnings with kind and title of the record, errors, and changes that
+    the user may not make.
     """
 
     warnings: list[tuple[str, str, Fault]] = field(default_factory=list)
@@ -197,18 +197,18 @@ class WriteOutcome:
     forbidden: list[Fault] = field(default_factory=list)
 
     def extend(self, other: "WriteOutcome") -> None:
-        """Add what came of another page; what both wrote is told once."""
+        """Add the results of another page, without duplicates."""
         self.warnings = [*dict.fromkeys([*self.warnings, *other.warnings])]
         self.faults = [*dict.fromkeys([*self.faults, *other.faults])]
         self.forbidden = [*dict.fromkeys([*self.forbidden, *other.forbidden])]
 
 
 class Pages:
-    """The changes of a plan, to be tried page by page: each by itself, and the last ones, too.
+    """The changes of a plan, tried page by page; each page can be tried by itself.
 
-    A page begins with what its changes need: records they refer to, and for a deletion what
-    refers to the record now. A run template that an action starts is there as a `_stub`, so that
-    a page is no longer because a chain is long.
+    A page begins with what its changes need: records they refer to, and for a deletion what refers
+    to the record now. A run template that an action starts is included as a `_stub`, so that long
+    chains do not make a page longer.
     """
 
     def __init__(self, changes: Sequence[Change], index: RecordIndex) -> None:
@@ -223,7 +223,7 @@ class Pages:
     def _note(self, place: int, change: Change) -> None:
         form = FILES[change.kind]
         words: set[Word] = {change.title}
-        if change.number is not None:  # two may swap their titles
+        if change.number is not None:  # two records may swap their titles
             record = self._index.records[change.kind][change.number]
             words |= {form.title(record), *form.by_words(record)}
             self._numbered[change.kind, change.number] = place
@@ -271,7 +271,7 @@ class Pages:
         return found
 
     def _needed(self, change: Change) -> set[int]:
-        """Return the places of what has to be written before, but for what actions start."""
+        """Return the places of what must be written before, except for what actions start."""
         if change.document is None:
             dependents = self._index.dependents(change.kind, change.number or 0)
             return {self._numbered[each] for each in dependents if each in self._numbered}
@@ -287,7 +287,7 @@ class Pages:
         started = set[int]()
         content = change.document.content if change.document is not None else {}
         for named in FILES[change.kind].started(content):
-            if FILES[named.kind] is APPS:  # the second one is too many already
+            if FILES[named.kind] is APPS:  # two are enough for the error
                 started |= {*self._launched[named.company, named.title.lower()][:2]}
             else:
                 started |= self._worded.get((named.kind, named.title), set())
@@ -299,7 +299,7 @@ class Pages:
 
 
 def _stub(change: Change) -> Change:
-    """Return a run template without what it refers to itself, but for company and application."""
+    """Return a run template that refers to nothing but its company and application."""
     assert change.document is not None  # noqa: S101 - it is started, so it is not deleted
     apart = {*MODES, "credentials", "topics", "calendars"}
     content = {name: value for name, value in change.document.content.items() if name not in apart}
@@ -307,10 +307,10 @@ def _stub(change: Change) -> Change:
 
 
 def write_all(session: WritingSession, writer: Writer, changes: Sequence[Change]) -> WriteOutcome:
-    """Write in the order of a plan.
+    """Write the changes in the order of a plan.
 
     Raises:
-        JobautoError: the first that is refused.
+        JobautoError: the first one that is refused.
     """
     outcome = WriteOutcome()
     _lock(session, changes)
@@ -324,7 +324,7 @@ def write_all(session: WritingSession, writer: Writer, changes: Sequence[Change]
 def try_each(
     session: WritingSession, writer: Writer, changes: Sequence[Change], refused: Refusals
 ) -> WriteOutcome:
-    """Try changes as they are written, but what is refused keeps only what refers to it."""
+    """Try changes one by one; skip those that refer to a refused one."""
     outcome = WriteOutcome()
     _lock(session, changes)
     writes: Iterator[tuple[Change, Callable[[], object]]] = (
@@ -372,7 +372,7 @@ def _try(
 
 
 def _faults_of(error: JobautoError, change: Change) -> Iterator[Fault]:
-    """Yield what a refusal says, with its place in the file; without a file, of which record."""
+    """Yield a refusal's errors with their place in the file; without a file, with the record."""
     rule = "forbidden" if isinstance(error, Forbidden) else "refused"
     faults: Sequence[Fault] = getattr(error, "faults", ()) or [Fault("", rule, str(error))]
     for fault in faults:

@@ -1,4 +1,4 @@
-"""YAML as another syntax for JSON: plain words are typed as in YAML 1.2, and have positions."""
+"""YAML as another syntax for JSON: plain words have the types of YAML 1.2, and values positions."""
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -12,13 +12,13 @@ from jobauto_prefect.definitions.findings import child
 LINE_LENGTH = 100
 MOST_VALUES = 1_000_000  # of one document
 MOST_TOKENS = 500_000
-"""Of all files that are read together; a key with its value has four, each takes some 10 µs."""
+"""In all files read together; a key with its value has four, each takes about 10 µs."""
 
 MOST_CHARACTERS = 4_000_000
-"""Of all files that are read together: comments are no tokens, and a character takes up to 1 µs."""
+"""In all files read together: comments are no tokens, and a character takes up to 1 µs."""
 
 MOST_JSON_VALUES = 1_000_000
-"""Of all JSON that is read together: a record has some tens, each takes some µs."""
+"""In all JSON read together: a record has some tens, each takes a few µs."""
 
 MERGE = "tag:yaml.org,2002:merge"
 Places = dict[str, tuple[int, int]]
@@ -26,7 +26,7 @@ Places = dict[str, tuple[int, int]]
 
 
 class YamlError(Exception):
-    """Text that is no YAML, or has a key twice; line and column are None where unknown."""
+    """Text that is not YAML or repeats a key; line and column are None if unknown."""
 
     def __init__(self, message: str, mark: yaml.Mark | None = None) -> None:
         self.line = None if mark is None else mark.line + 1
@@ -44,10 +44,10 @@ class Allowance:
 
 
 class _Loader(yaml.SafeLoader):
-    """`no`, `on`, `12:30` and dates are text, as in YAML 1.2 and unlike in YAML 1.1."""
+    """Reads `no`, `on`, `12:30` and dates as text, as in YAML 1.2 and unlike in YAML 1.1."""
 
     yaml_implicit_resolvers: dict[str, Any] = {}  # noqa: RUF012 - as the base class has it
-    yaml_constructors: ClassVar[dict[str | None, Any]] = {  # of JSON's types
+    yaml_constructors: ClassVar[dict[str | None, Any]] = {  # those of JSON's types
         f"tag:yaml.org,2002:{name}": yaml.SafeLoader.yaml_constructors[f"tag:yaml.org,2002:{name}"]
         for name in ("str", "seq", "map")
     }
@@ -72,8 +72,8 @@ class _Loader(yaml.SafeLoader):
 
 
 def _too_much(most: int, of_what: str, mark: yaml.Mark | None = None) -> YamlError:
-    message = f"has, with the YAML before it, more than {most} {of_what}"
-    return YamlError(f"{message}; apply it in several parts, or as JSON", mark)
+    message = f"has more than {most} {of_what} together with the YAML before it"
+    return YamlError(f"{message}; apply the files in several parts, or as JSON", mark)
 
 
 _WORDS: tuple[tuple[str, str, Sequence[str], Callable[[str], Any] | None], ...] = (
@@ -88,15 +88,15 @@ _WORDS: tuple[tuple[str, str, Sequence[str], Callable[[str], Any] | None], ...] 
 def _word_constructor(
     name: str, pattern: re.Pattern[str], convert: Callable[[str], Any]
 ) -> Callable[[_Loader, yaml.ScalarNode], Any]:
-    """Return what makes the value of a word that has a tag, its own or one in the text."""
+    """Return the constructor of a word's value, for an implicit or explicit tag."""
 
     def construct(loader: _Loader, node: yaml.ScalarNode) -> Any:
         word = str(loader.construct_scalar(node))
         if not pattern.match(word):
-            raise YamlError(f"is no value for the tag !!{name}: {word[:40]!r}", node.start_mark)
+            raise YamlError(f"is not a value for the tag !!{name}: {word[:40]!r}", node.start_mark)
         try:
             return convert(word)
-        except ValueError:  # Python converts no more digits than this
+        except ValueError:  # Python converts numbers up to a certain length
             raise YamlError(f"is a number of {len(word)} digits", node.start_mark) from None
 
     return construct
@@ -104,7 +104,7 @@ def _word_constructor(
 
 def _refuse_tag(_: _Loader, node: yaml.Node) -> Any:
     tag = node.tag.replace("tag:yaml.org,2002:", "!!")
-    raise YamlError(f"has the tag {tag}, which JSON has no values for", node.start_mark)
+    raise YamlError(f"has the tag {tag}, which JSON has no type for", node.start_mark)
 
 
 _Loader.add_constructor(None, _refuse_tag)
@@ -116,10 +116,10 @@ for _name, _pattern, _first, _convert in _WORDS:
 
 
 class _Dumper(yaml.SafeDumper):
-    """Quotes what readers of YAML 1.1 or 1.2 would take for something else than text."""
+    """Quotes text that readers of YAML 1.1 or 1.2 would take for another type."""
 
     def ignore_aliases(self, data: Any) -> bool:  # noqa: ARG002 - people read these files
-        """Tell that no aliases are used: values that are the same are written out each time."""
+        """Use no aliases: write out equal values each time."""
         return True
 
 
@@ -138,7 +138,7 @@ _Dumper.add_representer(str, _represent_text)
 
 
 def dump_all(documents: Iterable[Any]) -> str:
-    """Return JSON values as YAML documents, which `load_all` reads as what they were."""
+    """Return JSON values as YAML documents, which `load_all` reads back unchanged."""
     return yaml.dump_all(
         documents,
         Dumper=_Dumper,
@@ -152,10 +152,10 @@ def dump_all(documents: Iterable[Any]) -> str:
 def load_all(text: str, allowance: Allowance | None = None) -> Iterator[tuple[Any, Places]]:
     """Yield the documents of a text, each with the places of its values.
 
-    `allowance` is what may be read; None: as much as of all files together.
+    `allowance` is what may be read; None: the limits for all files together.
 
     Raises:
-        YamlError: when the iteration reaches what can't be read.
+        YamlError: during the iteration, at the first part that can't be read.
     """
     loader = None
     try:
@@ -168,30 +168,30 @@ def load_all(text: str, allowance: Allowance | None = None) -> Iterator[tuple[An
                 yield loader.construct_document(node), _places(node)
     except yaml.MarkedYAMLError as error:
         raise YamlError(f"is not YAML: {error.problem}", error.problem_mark) from None
-    except (ValueError, OverflowError):  # of an escape: the parser looks at no other values
+    except (ValueError, OverflowError):  # from an escape: the parser interprets no other values
         mark = None if loader is None else loader.get_mark()
-        raise YamlError("has an escape that stands for no character", mark) from None
+        raise YamlError("has an escape sequence that is not a character", mark) from None
     except (yaml.YAMLError, RecursionError):
-        raise YamlError("is no YAML text of reasonable depth") from None
+        raise YamlError("is not YAML, or is nested too deeply") from None
 
 
 def _refuse_endless(root: yaml.Node) -> None:
-    """Refuse aliases that make of a few lines more than any machine holds.
+    """Refuse aliases that expand a few lines beyond any machine's memory.
 
     Raises:
-        YamlError: written out, a document has too many values, or one that holds itself.
+        YamlError: with aliases expanded, a document has too many values or contains itself.
     """
     sizes: dict[int, int] = {}
 
     def size(node: yaml.Node) -> int:
         counted = sizes.get(id(node))
         if counted == 0:
-            raise YamlError("has an alias that stands for what it is in", node.start_mark)
+            raise YamlError("has an alias for a value that contains it", node.start_mark)
         if counted is None:
             sizes[id(node)] = 0  # counting in progress
             counted = sizes[id(node)] = 1 + sum(map(size, _parts(node)))
             if counted > MOST_VALUES:
-                message = f"has more than {MOST_VALUES} values, aliases written out"
+                message = f"has more than {MOST_VALUES} values with aliases expanded"
                 raise YamlError(message, node.start_mark)
         return counted
 
@@ -199,12 +199,12 @@ def _refuse_endless(root: yaml.Node) -> None:
 
 
 def _refuse_repeated(root: yaml.Node) -> None:
-    """Refuse a key that a mapping has twice; one beside a merged mapping overrides its value.
+    """Refuse repeated keys of a mapping; a key may override one of a merged mapping.
 
-    To be called before the construction, which puts merged keys among a mapping's own.
+    Call it before the construction, which adds merged keys to a mapping's own.
 
     Raises:
-        YamlError: naming the first.
+        YamlError: naming the first one.
     """
     seen: set[int] = set()
     waiting = [root]
@@ -234,7 +234,7 @@ def _places(root: yaml.Node) -> Places:
     while waiting:
         pointer, node = waiting.pop()
         places[pointer] = (node.start_mark.line + 1, node.start_mark.column + 1)
-        if id(node) not in seen:  # what an alias repeats has been looked at
+        if id(node) not in seen:  # an alias repeats values whose places are known
             seen.add(id(node))
             waiting += _below(pointer, node)
     return places

@@ -103,7 +103,7 @@ def test_every_error_of_every_file_is_told_before_anything_is_written(home_here:
     assert lines[0].endswith("nothing was changed")
     for expected in (
         "files/company.yaml:4:",
-        "files/company.yaml:6:1: is there twice",
+        "files/company.yaml:6:1: is declared twice",
         "files/one.yaml:6:7: /cron: ",
         "files/one.yaml:8:10: /env/COUNT: COUNT must be of type integer",
         "files/two.yaml:2:10: /company: there is no company 'other'",

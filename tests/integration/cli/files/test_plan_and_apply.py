@@ -224,7 +224,7 @@ def test_pruning_stops_before_the_first_change_where_something_else_needs_a_reco
     ran = place.run("apply", "files", "--prune", "--yes")
 
     assert ran.returncode == 1
-    assert f"still needed by runtemplate {place.slug}/Stays" in ran.stderr
+    assert f"still needed by run template {place.slug}/Stays" in ran.stderr
     assert place.told("topic", "list") == {}
 
 
@@ -303,9 +303,10 @@ def test_files_hold_no_secrets_and_every_error_is_told_before_a_change(
     assert ran.returncode == 1
     assert "hush" not in ran.stderr
     for expected in (
-        "/0/env/KEY: KEY is secret, and files hold no secrets: jobauto company set",
+        "/0/env/KEY: KEY is secret, and files hold no secrets; set it with: jobauto company set",
         "/0/env/PERL5OPT: 'PERL5OPT' changes how programs are loaded",
-        "/2/values/PIN: PIN is secret, and files hold no secrets: jobauto credential set",
+        "/2/values/PIN: PIN is secret, and files hold no secrets; set it with: jobauto credential "
+        "set",
         "/2/values/OTHER: the credential type has no field OTHER; there are PIN",
         "/3/company: there is no company 'nobody'",
         "/3/credential_type: there is no credential type 'none'",

@@ -194,5 +194,5 @@ def test_a_type_and_its_prototype_are_one(tmp_path: Path) -> None:
     (note,) = check_document(kept[0], "credential_type").warnings
     assert (note.pointer, note.message) == (
         "/uuid",
-        f"{tmp_path / 'a.json'} describes the same type, and is left out",
+        f"{tmp_path / 'a.json'} describes the same type and is left out",
     )

@@ -55,7 +55,7 @@ def test_merges_that_grow_without_end_are_refused() -> None:
 
 
 def test_what_holds_itself_is_refused() -> None:
-    with pytest.raises(YamlError, match="stands for what it is in"):
+    with pytest.raises(YamlError, match="for a value that contains it"):
         list(load_all("a: &a [1, *a]"))
 
 
@@ -81,16 +81,16 @@ def test_a_key_that_is_twice_beside_a_merged_mapping_is_an_error() -> None:
     ("value", "message"),
     [
         ("9" * 5000, "is a number of 5000 digits"),
-        ("!!int abc", "is no value for the tag !!int: 'abc'"),
-        ('!!int ""', "is no value for the tag !!int: ''"),
-        ("!!float 1:30.5", "is no value for the tag !!float"),
-        ("!!bool maybe", "is no value for the tag !!bool"),
-        ("!!timestamp 2020-13-45", "has the tag !!timestamp, which JSON has no values for"),
+        ("!!int abc", "is not a value for the tag !!int: 'abc'"),
+        ('!!int ""', "is not a value for the tag !!int: ''"),
+        ("!!float 1:30.5", "is not a value for the tag !!float"),
+        ("!!bool maybe", "is not a value for the tag !!bool"),
+        ("!!timestamp 2020-13-45", "has the tag !!timestamp, which JSON has no type for"),
         ('!!binary "aGk="', "has the tag !!binary"),
         ("!!set {a, b}", "has the tag !!set"),
         ("!custom x", "has the tag !custom"),
-        (r'"\U00110000"', "has an escape that stands for no character"),
-        (r'"\UFFFFFFFF"', "has an escape that stands for no character"),
+        (r'"\U00110000"', "has an escape sequence that is not a character"),
+        (r'"\UFFFFFFFF"', "has an escape sequence that is not a character"),
     ],
     ids=lambda text: text[:20],
 )
