@@ -57,7 +57,7 @@ WebAddress = Annotated[str, Field(max_length=2000, pattern=WEB_ADDRESS)]
 
 
 Days = Annotated[int, Field(ge=0, le=36500)]
-"""Retention in days; 0: for ever."""
+"""Retention in days; 0: forever."""
 
 
 LONGEST_MAIL_ADDRESS = 254  # RFC 5321
@@ -102,21 +102,22 @@ class Settings(BaseSettings):
     )
     database_listen_url: str = Field(
         default="",
-        description="PostgreSQL URL that supports LISTEN, if that of the ledger leads through "
-        "a transaction pool; default: that of the ledger.",
+        description="PostgreSQL URL that supports LISTEN, if the ledger's goes through a "
+        "transaction pool; default: the ledger's.",
     )
     database_connect_seconds: float = Field(
-        default=5, gt=0, description="Seconds PostgreSQL has to accept a connection."
+        default=5, gt=0, description="Seconds to wait for PostgreSQL to accept a connection."
     )
     database_answer_seconds: float = Field(
         default=15,
         gt=0,
-        description="Seconds PostgreSQL has to answer a statement, or its connection is closed.",
+        description="Seconds to wait for PostgreSQL to answer a statement before its connection is "
+        "closed.",
     )
     database_long_seconds: float = Field(
         default=3600,
         gt=0,
-        description="The same for migrations, and for `jobauto apply` beside the ledger.",
+        description="The same for migrations, and for `jobauto apply` on this machine's ledger.",
     )
     database_idle_seconds: float = Field(
         default=60,
@@ -133,13 +134,14 @@ class Settings(BaseSettings):
         description="Address of Prefect's API.",
     )
     prefect_ui_url: str = Field(
-        default="", description="Address of Prefect's UI; default: derived from its API's."
+        default="", description="Address of Prefect's UI; default: derived from the API's."
     )
     api_host: str = Field(default="127.0.0.1", description="Address the facade listens on.")
     api_port: int = Field(default=8000, ge=1, le=65535, description="Port of the facade.")
     prefect_port: int = Field(default=4200, ge=1, le=65535, description="Port of Prefect.")
     log_format: LogFormat = Field(
-        default="text", description="How the parts log: text, or json, an object in each line."
+        default="text",
+        description="Log format of the parts: text, or json with one object per line.",
     )
     management_host: str = Field(
         default="127.0.0.1", description="Address the management ports listen on."
@@ -148,13 +150,16 @@ class Settings(BaseSettings):
         default=None,
         ge=1,
         le=65535 - MANAGEMENT_PORTS,
-        description="First of the management ports, that of the facade; default: no such ports.",
+        description="First of the management ports, the facade's; default: no management ports.",
     )
     pool: str = Field(default="jobauto", description="Work pool of templates that name none.")
-    timezone: str = Field(default="UTC", description="Zone of schedules that name none.")
+    timezone: str = Field(default="UTC", description="Time zone of schedules that name none.")
     language: str = Field(default="en", description="Language of localized texts.")
     lease_seconds: float = Field(
-        default=30, gt=0, le=3600, description="Seconds without a sign of life until a job is lost."
+        default=30,
+        gt=0,
+        le=3600,
+        description="Seconds without a sign of life after which a job counts as lost.",
     )
     grace_seconds: float = Field(
         default=30, ge=0, description="Seconds a worker's jobs have to finish at shutdown."
@@ -163,73 +168,82 @@ class Settings(BaseSettings):
         default=5, ge=0, description="Seconds between TERM and KILL when a job is ended."
     )
     timeout_seconds: float = Field(
-        default=32767, gt=0, description="Seconds a job may run where its template says nothing."
+        default=32767,
+        gt=0,
+        description="Seconds a job may run if its run template sets no timeout.",
     )
     extra_env: Annotated[tuple[str, ...], NoDecode] = Field(
         default=(),
-        description="Names, with commas, of variables that jobs of all applications may get "
+        description="Comma-separated names of variables that jobs of all applications may get "
         "besides those of their definitions; default: none.",
     )
     company_pools: Annotated[tuple[str, ...], NoDecode] = Field(
         default=(),
-        description="Work pools, with commas, that run templates may name besides the default one; "
-        "ID=POOL is for the company of this id alone; default: none, except what administrators "
-        "save.",
+        description="Comma-separated work pools that run templates may name besides the default "
+        "one; ID=POOL allows it only for the company with this id; default: none, "
+        "except what administrators save.",
     )
     helm_charts: Annotated[tuple[str, ...], NoDecode] = Field(
         default=(),
-        description="Charts, with commas, that definitions of companies may install; ID=CHART is "
-        "for the company of this id alone; default: none, except what administrators save.",
+        description="Comma-separated charts that definitions of companies may install; ID=CHART "
+        "allows it only for the company with this id; default: none, except what "
+        "administrators save.",
     )
     kubernetes_namespaces: Annotated[tuple[str, ...], NoDecode] = Field(
         default=(),
-        description="Namespaces, with commas, that definitions of companies may name; ID=NAMESPACE "
-        "is for the company of this id alone; default: none, except what administrators save.",
+        description="Comma-separated namespaces that definitions of companies may name; "
+        "ID=NAMESPACE allows it only for the company with this id; default: none, "
+        "except what administrators save.",
     )
     kubernetes_service_accounts: Annotated[tuple[str, ...], NoDecode] = Field(
         default=(),
-        description="Service accounts, with commas, that run templates may name; ID=ACCOUNT is for "
-        "the company of this id alone; default: none, except what administrators save.",
+        description="Comma-separated service accounts that run templates may name; ID=ACCOUNT "
+        "allows it only for the company with this id; default: none, except what "
+        "administrators save.",
     )
     output_limit_bytes: int = Field(
-        default=10 * 1024 * 1024, gt=0, description="Bytes of output kept of one job."
+        default=10 * 1024 * 1024, gt=0, description="Bytes of output to keep of one job."
     )
     artifact_limit_bytes: int = Field(
-        default=32 * 1024 * 1024, gt=0, description="Bytes of artifacts kept of one job."
+        default=32 * 1024 * 1024, gt=0, description="Bytes of artifacts to keep of one job."
     )
-    keep_jobs_days: Days = Field(default=365, description="Days an ended job is kept; 0: for ever.")
+    keep_jobs_days: Days = Field(default=365, description="Days to keep an ended job; 0: forever.")
     keep_jobs_count: int = Field(
-        default=0, ge=0, description="Ended jobs of a run template that are kept; 0: all."
+        default=0, ge=0, description="How many ended jobs of a run template to keep; 0: all."
     )
     keep_output_days: Days = Field(
-        default=90, description="Days output and artifacts of an ended job are kept."
+        default=90, description="Days to keep the output and artifacts of an ended job."
     )
     keep_runs_days: Days = Field(
-        default=90, description="Days Prefect keeps the run of an ended job, and its logs."
+        default=90, description="Days to keep an ended job's flow run and its logs in Prefect."
     )
     keep_tasks_days: Days = Field(
-        default=365, description="Days after its deadline an ended task is kept."
+        default=365, description="Days after its deadline to keep an ended task."
     )
     keep_events_days: Days = Field(
-        default=90, description="Days an event is kept, with its deliveries and actions."
+        default=90, description="Days to keep an event with its deliveries and actions."
     )
     keep_audit_months: int = Field(
-        default=24, ge=1, description="Whole months that `jobauto audit archive` leaves."
+        default=24,
+        ge=1,
+        description="Whole months that `jobauto audit archive` leaves in the ledger.",
     )
     body_limit_bytes: int = Field(
-        default=4 * 1024 * 1024, gt=0, description="Largest request body the facade reads, bytes."
+        default=4 * 1024 * 1024,
+        gt=0,
+        description="Largest request body that the facade reads, in bytes.",
     )
     apply_limit_bytes: int = Field(
         default=16 * 1024 * 1024,
         gt=0,
-        description="Largest request body of `POST /apply`, all files together, bytes.",
+        description="Largest request body of `POST /apply`, all files together, in bytes.",
     )
     worker_token: SecretStr | None = Field(
         default=None, description="Token of a worker (`jobauto token issue --worker`)."
     )
     worker_directory: Path | None = Field(
         default=None,
-        description="Where a worker keeps its jobs' directories; default: work in the home, "
+        description="Folder of the directories of a worker's jobs; default: work in the home, "
         f"with run_as {RUN_AS_DIRECTORY}.",
     )
     worker_limit: int | None = Field(
@@ -239,8 +253,8 @@ class Settings(BaseSettings):
     )
     run_as: Annotated[tuple[str, ...], NoDecode] = Field(
         default=(),
-        description="Users of a worker's native jobs, with commas: USER, or ID=USER for the jobs "
-        "of the company of this id; default: the worker's own.",
+        description="Comma-separated users of a worker's native jobs: USER, or ID=USER for jobs of "
+        "the company with this id; default: the worker's own.",
     )
     docker_url: str | None = Field(
         default=None, description="Address of Docker's API; default: DOCKER_HOST, or its socket."
@@ -251,14 +265,14 @@ class Settings(BaseSettings):
     )
     kubernetes_namespace: str | None = Field(
         default=None,
-        description="Namespace of jobs whose application names none; default: that of the "
-        "cluster's configuration.",
+        description="Namespace of jobs whose application names none; default: the cluster "
+        "configuration's.",
     )
     kubernetes_context: str | None = Field(
         default=None, description="Context of KUBECONFIG; default: the current one."
     )
     kubernetes_pending_seconds: float = Field(
-        default=300, gt=0, description="Seconds after which a pod that does not run is given up."
+        default=300, gt=0, description="Seconds to wait for a pod to run before it is given up."
     )
     kubernetes_copy_image: str = Field(
         default="docker.io/library/busybox:1.37",
@@ -266,8 +280,8 @@ class Settings(BaseSettings):
     )
     helm_directory: Path | None = Field(
         default=None,
-        description="Folder of Helm charts and values files with relative paths; default: helm "
-        "in home.",
+        description="Folder to which relative paths of Helm charts and values files refer; "
+        "default: helm in the home.",
     )
     tls_cert: Path | None = Field(
         default=None, description="PEM file with the certificate and its chain, to serve HTTPS."
@@ -277,17 +291,18 @@ class Settings(BaseSettings):
     )
     trusted_proxies: Annotated[tuple[IPvAnyNetwork, ...], NoDecode] = Field(
         default=(),
-        description="Addresses or CIDR ranges, with commas, of proxies whose X-Forwarded-Proto, "
-        "X-Forwarded-For and X-Forwarded-Host count.",
+        description="Comma-separated addresses or CIDR ranges of proxies whose X-Forwarded-Proto, "
+        "X-Forwarded-For and X-Forwarded-Host are trusted.",
     )
     event_source_targets: Annotated[tuple[str, ...], NoDecode] = Field(
         default=(),
-        description="Addresses, CIDR ranges, host names and folders of SQLite files, with commas, "
-        "that event sources may use; default: all but link-local and metadata addresses.",
+        description="Comma-separated addresses, CIDR ranges, host names and folders of SQLite "
+        "files that event sources may use; default: all but link-local and metadata "
+        "addresses.",
     )
     webhook_urls: Annotated[tuple[WebAddress, ...], NoDecode] = Field(
         default=(),
-        description="Addresses, with commas, notified of every change and every end of a job.",
+        description="Comma-separated addresses to notify of every change and every end of a job.",
     )
     webhook_secret: SecretStr | None = Field(
         default=None, description="Key that signs the notifications to these addresses."
@@ -297,45 +312,50 @@ class Settings(BaseSettings):
     )
     webhook_targets: Annotated[tuple[str, ...], NoDecode] = Field(
         default=(),
-        description="Addresses, CIDR ranges and host names, with commas, that webhooks may be sent "
-        "to; default: all but link-local and metadata addresses.",
+        description="Comma-separated addresses, CIDR ranges and host names that webhooks may be "
+        "sent to; default: all but link-local and metadata addresses.",
     )
     smtp_host: str | None = Field(
-        default=None, description="Server for mail with notices; default: none."
+        default=None, description="Mail server for notices; default: none."
     )
     smtp_port: int | None = Field(
         default=None,
         ge=1,
         le=65535,
-        description="Its port; default: 587, with tls 465, with none 25.",
+        description="Port of the mail server; default: 587, 465 with tls, 25 with none.",
     )
     smtp_tls: SmtpSecurity = Field(
-        default=SmtpSecurity.STARTTLS, description="starttls, tls, or none."
+        default=SmtpSecurity.STARTTLS,
+        description="Encryption of the connection to the mail server: starttls, tls, or none.",
     )
-    smtp_user: str | None = Field(default=None, description="Who signs in there; default: nobody.")
-    smtp_password: SecretStr | None = Field(default=None, description="The password for that.")
-    smtp_from: MailAddress | None = Field(default=None, description="Sender of the mails.")
+    smtp_user: str | None = Field(
+        default=None, description="User name for the mail server; default: no sign-in."
+    )
+    smtp_password: SecretStr | None = Field(
+        default=None, description="Password for the mail server."
+    )
+    smtp_from: MailAddress | None = Field(default=None, description="Sender address of the mails.")
     notice_seconds: float = Field(
         default=300, ge=0, description="Seconds between two messages with notices to one recipient."
     )
     availability_commands: Annotated[tuple[str, ...], NoDecode] = Field(
         default=(),
-        description="Absolute paths of programs, or of folders of programs, with commas, that "
+        description="Comma-separated absolute paths of programs, or of folders of programs, that "
         "credential types may name to check availability; default: none.",
     )
     env_files: Annotated[tuple[str, ...], NoDecode] = Field(
         default=(),
-        description="Absolute paths of .env files, or of folders of them, with commas, that "
-        "credentials may read values from; {company_id} stands for the id of their company; "
-        "default: none.",
+        description="Comma-separated absolute paths of .env files, or of folders of them, that "
+        "credentials may read values from; {company_id} stands for the id of their "
+        "company; default: none.",
     )
     vaults: Annotated[tuple[str, ...], NoDecode] = Field(
         default=(),
-        description="Addresses of HashiCorp Vault, with commas, that credentials may read values "
+        description="Comma-separated addresses of HashiCorp Vault that credentials may read values "
         "from, such as https://vault.example.com:8200; default: none.",
     )
     password_min_length: int = Field(
-        default=8, ge=1, le=128, description="Characters a new password must have at least."
+        default=8, ge=1, le=128, description="Minimum length of a new password, in characters."
     )
     sign_in_failures_per_network: int = Field(
         default=5,
@@ -351,7 +371,7 @@ class Settings(BaseSettings):
         default=50,
         ge=1,
         description="Failed sign-ins from one network, of all accounts together, after which it is "
-        "refused accounts that did not sign in from it in the last 30 days.",
+        "refused for accounts that did not sign in from it in the last 30 days.",
     )
     sign_in_window_seconds: float = Field(
         default=300, gt=0, description="Seconds for which a failed sign-in counts."
@@ -400,14 +420,14 @@ class Settings(BaseSettings):
     @classmethod
     def _zone(cls, name: str) -> str:
         if name not in zone_names():
-            raise ValueError(f"there is no time zone {name!r}; name one as Europe/Prague")
+            raise ValueError(f"there is no time zone {name!r}; use a name such as Europe/Prague")
         return name
 
     @field_validator("language")
     @classmethod
     def _language(cls, code: str) -> str:
         if not re.fullmatch(r"[A-Za-z]{2,3}([-_][A-Za-z0-9]+)*(\.[\w-]+)?", code):
-            raise ValueError(f"{code!r} is not a language; give its code, such as en or cs_CZ")
+            raise ValueError(f"{code!r} is not a language; use a code such as en or cs_CZ")
         return code
 
     @field_validator("url", "prefect_api_url", "prefect_ui_url")
@@ -434,10 +454,12 @@ class Settings(BaseSettings):
     def _sends_mail(self) -> Self:
         """Require a sender for mails, and encryption for the password."""
         if self.smtp_host is not None and self.smtp_from is None:
-            raise ValueError("JOBAUTO_SMTP_HOST needs the sender of the mails: JOBAUTO_SMTP_FROM")
+            raise ValueError(
+                "JOBAUTO_SMTP_HOST needs a sender for the mails: set JOBAUTO_SMTP_FROM"
+            )
         if self.smtp_user is not None and self.smtp_tls is SmtpSecurity.NONE:
             raise ValueError(
-                "JOBAUTO_SMTP_USER would sign in without encryption: JOBAUTO_SMTP_TLS must be "
+                "JOBAUTO_SMTP_USER would sign in without encryption: set JOBAUTO_SMTP_TLS to "
                 "starttls or tls"
             )
         return self
