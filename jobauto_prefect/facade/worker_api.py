@@ -1,4 +1,4 @@
-"""`/internal/v1`: the claims API. Only workers' tokens are accepted here, and nowhere else."""
+"""`/internal/v1`: the claims API. It accepts only workers' tokens, and no other route does."""
 
 import time
 from collections.abc import Iterator, Mapping
@@ -107,7 +107,7 @@ def claim(
     who: CurrentWorker,
     service: CurrentService,
 ) -> ClaimAnswer:
-    """Decide whether a flow run may start, and with what."""
+    """Decide whether a flow run may start; answer with its launch or a refusal."""
     began, asked_at = time.perf_counter(), service.ledger.clock()
     answer, job = _decide_once_asked(service, who, asked)
     if job is not None:
@@ -162,7 +162,7 @@ def _decide(
     except NotDue:
         return ClaimAnswer(), None
     except KeyTaken as error:
-        raise Contended("another claim was decided just now; ask again") from error
+        raise Contended("another claim was decided at the same time; repeat this one") from error
     return answer, job
 
 
@@ -187,7 +187,7 @@ def _deployment_of(service: Service, asked: Claim) -> UUID:
 def _note_claim(
     service: Service, answer: ClaimAnswer, job: Job | None, seconds: float, asked_at: datetime
 ) -> None:
-    """Measure a claim; `job` is what was granted, now or when the same claim was asked before."""
+    """Measure a claim; `job` was granted now, or by the same claim before."""
     if service.monitor is None:
         return
     latencies = service.monitor.latencies

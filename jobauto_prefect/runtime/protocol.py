@@ -42,7 +42,7 @@ ShownText = Annotated[str, AfterValidator(storable_text)]
 all."""
 
 MESSAGE_LENGTH = 2000
-"""Characters kept of a worker's text about a job or itself: lists repeat it."""
+"""Characters stored of a worker's text about a job or itself: lists repeat it."""
 
 ShortText = Annotated[ShownText, AfterValidator(lambda text: text[:MESSAGE_LENGTH])]
 
@@ -131,7 +131,7 @@ class HelmRun(Message):
 
     release: str
     argv: list[str]
-    timeout_seconds: int = Field(description="what Helm gives itself")
+    timeout_seconds: int = Field(description="Helm's own limit")
 
 
 class KubernetesTerms(Message):

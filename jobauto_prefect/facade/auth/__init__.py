@@ -1,1 +1,1 @@
-"""Who sends a request, how they are authenticated, and what they may do."""
+"""Authentication of requests, and permissions of users."""

@@ -1,4 +1,4 @@
-"""Looking up a record for a person: one they may not read is not found."""
+"""Looking up records for a user: those they may not read are not found."""
 
 from typing import TypeVar
 
@@ -15,7 +15,7 @@ R = TypeVar("R", bound=Base)
 def get_visible(
     session: ReadingSession, who: Identity, kind: type[R], record_id: int, permissions: str
 ) -> R:
-    """Return the record of that id if the person may read it.
+    """Return the record with this id if the user may read it.
 
     Raises:
         NotFound: it does not exist or they may not see it; the answer is the same.

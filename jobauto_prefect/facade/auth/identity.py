@@ -162,7 +162,7 @@ def check_password(
 
 
 def sign_in(service: SignInServices, request: HTTPConnection, login: str, password: str) -> Account:
-    """Return the account of a login and password; the first failure of one is counted and audited.
+    """Return the account of a login and password; a wrong password is counted and audited once.
 
     Raises:
         Unauthorized: login or password is wrong; the message is the same for every reason.
@@ -190,7 +190,7 @@ def sign_in(service: SignInServices, request: HTTPConnection, login: str, passwo
 def issue_login_token(
     service: SignInServices, request: Request, user: Account, kind: TokenKind, lifetime: timedelta
 ) -> tuple[str, datetime]:
-    """Issue a token for somebody who has signed in; return its text and when it expires.
+    """Issue a token for a user who has signed in; return its text and when it expires.
 
     Raises:
         Unauthorized: the password was changed meanwhile.
@@ -227,7 +227,7 @@ def current_rights(user: User, now: datetime) -> Rights:
 
 CHAIN: tuple[Scheme, ...] = (_check_bearer, _check_basic)
 PREFECT_CHAIN: tuple[Scheme, ...] = (_check_bearer, _check_token_as_password, _check_basic)
-"""For Prefect's clients: the only credential they can be given is `PREFECT_API_AUTH_STRING`."""
+"""For Prefect's clients: the only credential they accept is `PREFECT_API_AUTH_STRING`."""
 
 
 def identify(request: Request, service: IdentifyingServices) -> Identity:
@@ -236,7 +236,7 @@ def identify(request: Request, service: IdentifyingServices) -> Identity:
     The operator at this machine's command line needs no credentials; any that are sent are checked.
 
     Raises:
-        Unauthorized: nobody we know.
+        Unauthorized: the credentials are missing or invalid.
         TooManyRequests: this account has failed too often lately.
     """
     if service.operator is not None:
@@ -276,7 +276,7 @@ def check_credentials(
     """Identify the holder of credentials; `scheme` is in lower case.
 
     Raises:
-        Unauthorized: nobody we know.
+        Unauthorized: no check accepts them.
     """
     for check in chain:
         identity = check(service, request, scheme, credentials)

@@ -93,7 +93,7 @@ PERSONAL = frozenset({"profile.read", "profile.update"})
 
 @dataclass(frozen=True, slots=True)
 class Rights:
-    """A person's permissions: everywhere, in companies, and on what belongs to no company.
+    """A user's permissions: everywhere, in companies, and on what belongs to no company.
 
     `companies` maps a company's id to the permissions there.
     """

@@ -38,7 +38,7 @@ User = Annotated[str, StringConstraints(pattern=r"^[0-9]{1,9}(:[0-9]{1,9})?$")]
 Ulimit = Annotated[
     str,
     StringConstraints(pattern=r"^(-1|[0-9]{1,15})(:(-1|[0-9]{1,15}))?$"),
-    Field(description="Soft limit, or soft:hard; -1 is none."),
+    Field(description="Soft limit, or soft:hard; -1: unlimited."),
 ]
 UlimitName = Annotated[
     str,
@@ -50,19 +50,19 @@ UlimitName = Annotated[
 Label = Annotated[
     str,
     StringConstraints(pattern=r"^([A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?)?$"),
-    Field(description="A label of Kubernetes."),
+    Field(description="A Kubernetes label value."),
 ]
 LabelKey = Annotated[
     str,
     StringConstraints(
         pattern=r"^([a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?/)?[A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?$"
     ),
-    Field(description="A label's key in Kubernetes, such as acme.example/part."),
+    Field(description="A Kubernetes label key, such as acme.example/part."),
 ]
 ObjectName = Annotated[
     str,
     StringConstraints(pattern=r"^[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?$"),
-    Field(description="A name in Kubernetes."),
+    Field(description="A Kubernetes object name."),
 ]
 
 
@@ -73,18 +73,20 @@ class ImageSettings(ExecutorSettings):
 
     user: User | None = Field(
         default=None,
-        description="UID or UID:GID of the process; default: the worker's own, in a cluster the "
+        description="UID or UID:GID of the process; default: the worker's own, on Kubernetes the "
         "image's.",
     )
     memory: Amount | None = Field(
-        default=None, description="Most memory, in bytes or with k, m, g (powers of 1024)."
+        default=None, description="Memory limit, in bytes or with k, m, g (powers of 1024)."
     )
-    cpu: float | None = Field(default=None, gt=0, le=1024, description="Most cores, such as 0.5.")
+    cpu: float | None = Field(
+        default=None, gt=0, le=1024, description="CPU limit in cores, such as 0.5."
+    )
     pull: Literal["always", "missing", "never"] = Field(
-        default="missing", description="When the image is pulled."
+        default="missing", description="When to pull the image."
     )
     read_only: bool = Field(
-        default=False, description="Nothing can be written but the job's directory."
+        default=False, description="Whether only the job's directory is writable."
     )
 
 
@@ -94,23 +96,26 @@ class ContainerSettings(ImageSettings):
     anyones = ImageSettings.anyones | {"init"}
 
     network: Name | None = Field(
-        default=None, description="A network of the engine, or none; default: the engine's."
+        default=None,
+        description="One of the engine's networks, or none; default: the engine's default.",
     )
     ulimits: dict[UlimitName, Ulimit] = Field(
         default_factory=dict, description="Limits by name, such as nofile: soft or soft:hard."
     )
     runtime: Name | None = Field(
-        default=None, description="The engine's OCI runtime, such as runc; default: the engine's."
+        default=None,
+        description="The engine's OCI runtime, such as runc; default: the engine's default.",
     )
     init: bool = Field(
-        default=False, description="A small init is the first process: it passes signals on."
+        default=False,
+        description="Whether the first process is a small init that forwards signals.",
     )
 
     @field_validator("network")
     @classmethod
     def _not_the_machines(cls, value: str | None) -> str | None:
         if value == "host":
-            raise ValueError("a job can't have the network of the machine itself")
+            raise ValueError("a job can't use the machine's own network; name another one")
         return value
 
 
@@ -120,13 +125,14 @@ class KubernetesSettings(ImageSettings):
     anyones = ImageSettings.anyones | {"memory_request", "cpu_request"}
 
     memory_request: Amount | None = Field(
-        default=None, description="Memory a node must have left; default: `memory`."
+        default=None, description="Memory a node must have free; default: `memory`."
     )
     cpu_request: float | None = Field(
-        default=None, gt=0, le=1024, description="Cores a node must have left; default: `cpu`."
+        default=None, gt=0, le=1024, description="Cores a node must have free; default: `cpu`."
     )
     service_account: ObjectName | None = Field(
-        default=None, description="The pod's service account; default: the namespace's, no token."
+        default=None,
+        description="The pod's service account; default: the namespace's, without a token.",
     )
     image_pull_secrets: list[ObjectName] = Field(
         default_factory=list, description="Secrets with the credentials of image registries."
