@@ -11,11 +11,12 @@ import sys
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from jobauto_prefect.definitions.findings import Finding, child, quote
+from jobauto_prefect.definitions.findings import Finding, child, join, quote
 
 MAX_DEPTH = 64  # containers inside each other
 MAX_VALUES = 100_000  # of a document, containers included
 MOST_DIGITS = 400  # of an integer that is parsed as one
+_LARGEST = sys.float_info.max
 
 DECISIVE = frozenset({"size", "depth"})
 """Rules after which validation of a document stops."""
@@ -65,7 +66,12 @@ def has_many_values(text: bytes, most: int = MAX_VALUES) -> bool:
     return max(outside.count(b",") + 1, outside.count(b"[") + outside.count(b"{")) > most
 
 
-TOO_MANY = f"the document has more than {MAX_VALUES} values"
+def too_many(most: int) -> str:
+    """Return the message about a document of more than `most` values."""
+    return f"the document has more than {most} values"
+
+
+TOO_MANY = too_many(MAX_VALUES)
 
 
 def read_exact(text: str | bytes) -> Any:
@@ -109,6 +115,7 @@ def read_integer(digits: str) -> int | float:
 
 
 _PLAIN = json.JSONEncoder(ensure_ascii=False)
+_PLAIN_TYPES = frozenset({str, int, float, bool, type(None)})
 
 
 def write_exact(value: Any, encoder: json.JSONEncoder = _PLAIN) -> str:
@@ -117,9 +124,21 @@ def write_exact(value: Any, encoder: json.JSONEncoder = _PLAIN) -> str:
     `encoder` writes all but those numbers.
     """
     try:
-        return _written(value, encoder)
+        # In one call where it can be: one for each value takes thirty times as long.
+        return _written(value, encoder) if _has_numeral(value) else encoder.encode(value)
     except RecursionError:
         return encoder.encode(value)
+
+
+def _has_numeral(value: Any) -> bool:
+    if isinstance(value, dict):
+        value = value.values()
+    elif not isinstance(value, list | tuple):
+        return isinstance(value, Numeral)
+    for item in value:  # noqa: SIM110 - the generator of any() is called for each
+        if type(item) not in _PLAIN_TYPES and _has_numeral(item):
+            return True
+    return False
 
 
 def _written(value: Any, encoder: json.JSONEncoder) -> str:
@@ -151,43 +170,73 @@ def walk(document: Any) -> Iterator[tuple[str, Any, int]]:
             waiting.extend(reversed(below))
 
 
-def unstorable(document: Any) -> Iterator[Finding]:
-    """Yield every value that is not JSON or can't be stored, in the document's order."""
-    for seen, (pointer, value, depth) in enumerate(walk(document)):
-        if seen >= MAX_VALUES:
-            yield Finding("", "size", TOO_MANY)
-            return
-        if depth > MAX_DEPTH and isinstance(value, Mapping | list):
-            yield Finding(pointer, "depth", f"is nested deeper than {MAX_DEPTH} levels")
+def unstorable(document: Any, most: int = MAX_VALUES) -> Iterator[Finding]:
+    """Yield every value that is not JSON or can't be stored, in the document's order.
+
+    A document of more than `most` values, or one that contains itself, is not read to its end.
+    """
+    # Values are judged in this loop, and only faults get a pointer: bodies have many values, and a
+    # call for each takes ten times as long.
+    seen = 1
+    steps: list[str | int] = []  # to the container that is being read
+    levels: list[Iterator[tuple[str | int, Any]]] = [iter([("", document)])]
+    while levels:
+        for step, value in levels[-1]:
+            kind = type(value)
+            if (
+                value is None
+                or kind is bool
+                or (kind is str and _UNFIT_TEXT.search(value) is None)
+                or ((kind is int or kind is float) and -_LARGEST <= value <= _LARGEST)
+            ):
+                continue
+            pointer = [*steps, step][1:]
+            if not isinstance(value, Mapping | list):
+                yield from _unfit(join(pointer), value)
+                continue
+            seen += len(value)
+            if seen > most:
+                yield Finding("", "size", too_many(most))
+                return
+            if len(levels) > MAX_DEPTH:
+                yield Finding(join(pointer), "depth", f"is nested deeper than {MAX_DEPTH} levels")
+                continue
+            yield from _unfit_keys(value, pointer)
+            steps.append(step)
+            levels.append(_items(value))
+            break
         else:
-            yield from _unfit(pointer, value)
+            levels.pop()
+            del steps[-1:]
 
 
 def _items(value: Any) -> Iterator[tuple[str | int, Any]]:
     if isinstance(value, Mapping):
-        yield from value.items()
-    elif isinstance(value, list):
-        yield from enumerate(value)
+        return iter(value.items())
+    return enumerate(value) if isinstance(value, list) else iter(())
+
+
+def _unfit_keys(value: Mapping[Any, Any] | list[Any], steps: list[str | int]) -> Iterator[Finding]:
+    for key in value if isinstance(value, Mapping) else ():
+        if not isinstance(key, str):
+            message = f"the key {key!s:.40} must be text: put it in quotes"
+            yield Finding(join(steps), "key", message)
+        elif _UNFIT_TEXT.search(key) is not None:
+            yield Finding(join(steps), "text", f"the key {quote(key)} has an unusable character")
 
 
 def _unfit(pointer: str, value: Any) -> Iterator[Finding]:
-    if isinstance(value, Mapping):
-        for key in value:
-            if not isinstance(key, str):
-                yield Finding(pointer, "key", f"the key {key!s:.40} must be text: put it in quotes")
-            elif not is_storable(key):
-                yield Finding(pointer, "text", f"the key {quote(key)} has an unusable character")
-    elif isinstance(value, str):
+    if isinstance(value, str):
         if not is_storable(value):
             yield Finding(pointer, "text", UNFIT)
     elif isinstance(value, int | float):
         yield from _unfit_number(pointer, value)
-    elif value is not None and not isinstance(value, list):
+    else:
         yield Finding(pointer, "json", f"is a {type(value).__name__}, which JSON does not have")
 
 
 def _unfit_number(pointer: str, value: float) -> Iterator[Finding]:
     if isinstance(value, float) and math.isnan(value):
         yield Finding(pointer, "number", "NaN is not a JSON number")
-    elif abs(value) > sys.float_info.max:
+    elif abs(value) > _LARGEST:
         yield Finding(pointer, "number", "is infinite or too large for a JSON number")

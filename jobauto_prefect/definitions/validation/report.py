@@ -12,7 +12,9 @@ from jobauto_prefect.definitions.parse import parse
 from jobauto_prefect.definitions.storable import (
     DECISIVE,
     MAX_DEPTH,
+    has_many_values,
     read_integer,
+    too_many,
     unstorable,
     walk,
 )
@@ -23,6 +25,7 @@ from jobauto_prefect.definitions.validation.schema import validator
 from jobauto_prefect.errors import Fault, InvalidDefinition
 
 MAX_BYTES = 1024 * 1024  # of the text; real definitions have less than 64 KiB
+MOST_VALUES = 10_000  # real definitions have fewer than 1,000; judging one takes 25 µs each
 MAX_FAULTS = 1000  # listed for one document
 
 
@@ -63,6 +66,8 @@ def validate(source: bytes | str) -> Report:
     raw = source.encode("utf-8", "surrogatepass") if isinstance(source, str) else source
     if len(raw) > MAX_BYTES:
         return _unreadable("size", f"is larger than {MAX_BYTES} bytes")
+    if has_many_values(raw, MOST_VALUES):
+        return _unreadable("size", too_many(MOST_VALUES))
     try:
         text = raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -93,7 +98,7 @@ def _unreadable(
 
 
 def _validate_document(document: Any, positions: Positions | None) -> Report:
-    findings = list(unstorable(document))
+    findings = list(unstorable(document, MOST_VALUES))
     if any(finding.rule in DECISIVE for finding in findings):
         return Report(tuple(Fault(each.pointer, each.rule, each.message) for each in findings))
     warnings = [] if findings else list(lint_warnings(document))
