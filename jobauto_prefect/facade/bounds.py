@@ -38,6 +38,7 @@ from jobauto_prefect.facade.gateway.sockets import (
 from jobauto_prefect.facade.http.body_sizes import ARTIFACTS, FILES, INTERNAL, body_limit
 from jobauto_prefect.facade.middleware.identification import OPEN
 from jobauto_prefect.facade.openapi.document import document
+from jobauto_prefect.facade.resources.lists import DEFAULT_PAGE
 from jobauto_prefect.facade.resources.prefect_status import PRUNE_SECONDS
 from jobauto_prefect.facade.server_options import SOCKET_BYTES
 from jobauto_prefect.facade.service import (
@@ -57,6 +58,7 @@ PLANS = f"{APPLYING_THREADS} threads for all"
 OUTPUT = (
     f"threads; {OUTPUT_THREADS} for all that is long, {FOLLOWING_THREADS} for all that is followed"
 )
+LISTS = f"thread; {concurrency.LONG_THREADS} for all lists of more than {DEFAULT_PAGE}"
 PEOPLE = f"{concurrency.MAX_CONCURRENT} of a user, {concurrency.MAX_WAITING} wait"
 WORKERS = (
     f"{concurrency.WORKERS_CONCURRENT} of a worker's token, {concurrency.WORKERS_WAITING} wait"
@@ -138,6 +140,8 @@ def _place(route: APIRoute) -> str:
         return PLANS
     if "/output" in route.path and route.path.startswith(CONTRACT):
         return OUTPUT
+    if route.name.startswith("list "):
+        return LISTS
     return "event loop" if inspect.iscoroutinefunction(route.endpoint) else "thread"
 
 

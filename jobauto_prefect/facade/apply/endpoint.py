@@ -1,5 +1,6 @@
 """`POST /apply`: plans files of records, and carries out a plan by its digest."""
 
+from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -12,6 +13,7 @@ from jobauto_prefect.engine.sync.deployment_drift import find_drift
 from jobauto_prefect.errors import Forbidden, Unavailable
 from jobauto_prefect.facade.answers import Answer, Difference, ErrorSummary, Fault
 from jobauto_prefect.facade.auth.identity import CurrentUser, Identity
+from jobauto_prefect.facade.concurrency import P, T, long_work
 from jobauto_prefect.facade.http.operations import SERVICE, answered, operation
 from jobauto_prefect.facade.http.requests import Body, parse, read_body, read_json_object
 from jobauto_prefect.facade.http.responses import format_of, respond_plain
@@ -162,7 +164,11 @@ async def apply_files(request: Request, who: CurrentUser, service: CurrentServic
 
     format_of(request)
     _require_some_write(who)
-    run = partial(to_thread.run_sync, limiter=service.applying_threads)
+
+    async def run(work: Callable[P, T], *args: P.args, **named: P.kwargs) -> T:
+        computed = partial(long_work.compute, work, *args, **named)
+        return await to_thread.run_sync(computed, limiter=service.applying_threads)
+
     async with service.applying.slot(who.user_id if who.user_id is not None else who.actor.name):
         body, contents = await run(_read, await read_body(request))
         read = await run(load_visible_records, service.ledger, service.settings, who)

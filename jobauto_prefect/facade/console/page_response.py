@@ -15,6 +15,7 @@ from starlette.types import Receive, Scope, Send
 
 from jobauto_prefect.console_addresses import CONSOLE
 from jobauto_prefect.facade.auth.identity import Identity
+from jobauto_prefect.facade.concurrency import long_work
 from jobauto_prefect.facade.console.contract import ContractError
 from jobauto_prefect.facade.console.navigation import entry_of, navigation_of, subpages_of
 from jobauto_prefect.facade.console.notifications import (
@@ -62,7 +63,7 @@ class _PageResponse(Response):
         self._render = render
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        self.body = await run_in_threadpool(self._render)
+        self.body = await run_in_threadpool(long_work.compute, self._render)
         self.headers["content-length"] = str(len(self.body))
         await super().__call__(scope, receive, send)
 

@@ -14,6 +14,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from jobauto_prefect.definitions.storable import TOO_MANY, has_many_values, read_integer, unstorable
 from jobauto_prefect.errors import Fault, InvalidInput
+from jobauto_prefect.facade.concurrency import long_work
 from jobauto_prefect.facade.http.addresses import address_of
 from jobauto_prefect.facade.http.dialect import TranslatedInput
 
@@ -144,7 +145,8 @@ async def away_from_loop(size: int, work: Callable[[], T]) -> T:
     """Process a body of this size: in one of a few threads, unless it is small."""
     if size <= INLINE_BYTES:
         return work()
-    return await asyncio.get_running_loop().run_in_executor(_LARGE, copy_context().run, work)
+    run = partial(copy_context().run, long_work.compute, work)
+    return await asyncio.get_running_loop().run_in_executor(_LARGE, run)
 
 
 async def read_body(request: Request) -> bytes:

@@ -26,7 +26,7 @@ from jobauto_prefect.facade.auth.identity import (
     Identity,
     identify,
 )
-from jobauto_prefect.facade.concurrency import SLOT, Slot
+from jobauto_prefect.facade.concurrency import SLOT, Slot, long_work
 from jobauto_prefect.facade.http.field_types import READ_INTEGER, Boolean
 from jobauto_prefect.facade.http.operations import answered, hidden, operation
 from jobauto_prefect.facade.http.parameters import number_key
@@ -282,7 +282,8 @@ class _Batches:
         self, who: Identity, chosen: LineSelection, tail: int | None
     ) -> tuple[str, int | None, bytes]:
         state, lines = _read_batch(self.service, self.job_id, who, chosen, tail)
-        return state, lines[-1].seq if lines else None, self.form.render(state, lines)
+        with long_work.giving_way():
+            return state, lines[-1].seq if lines else None, self.form.render(state, lines)
 
 
 class _Followed(StreamingResponse):

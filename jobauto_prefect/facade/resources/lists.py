@@ -2,6 +2,7 @@
 
 import functools
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from typing import Any, Literal
 
@@ -11,6 +12,7 @@ from fastapi.responses import StreamingResponse
 from jobauto_prefect.errors import Fault, InvalidInput
 from jobauto_prefect.facade.answers import JsonObject, key_by_id
 from jobauto_prefect.facade.auth.identity import CurrentUser, Identity
+from jobauto_prefect.facade.concurrency import long_work
 from jobauto_prefect.facade.formats import ListFilter, View, field_label, stream_json
 from jobauto_prefect.facade.http.addresses import address_of, requested_path
 from jobauto_prefect.facade.http.dialect import Dialect
@@ -62,6 +64,16 @@ def add_list(router: APIRouter, resource: Resource) -> None:
             return _stream_all(request, service, resource, selection)
         if selection.limit is None:
             selection = replace(selection, limit=MAX_PAGE)
+        is_long = selection.limit is not None and selection.limit > DEFAULT_PAGE
+        with long_work.giving_way() if is_long else nullcontext():
+            page, shown, names = read_page(request, who, service, selection, format_name)
+        view = _list_view(resource, request, who, shown, page, names)
+        with long_work.turn() if is_long else nullcontext():
+            return respond(request, format_name, view, headers=_headers(request, page))
+
+    def read_page(
+        request: Request, who: Identity, service: Service, selection: Selection, format_name: str
+    ) -> tuple[lists.Page, list[JsonObject], Mapping[str, Mapping[str, str]]]:
         with service.ledger.reading() as session:
             page = lists.page(session, resource.record, selection)
             shown = [resource.show(record, service.settings) for record in page.records]
@@ -71,8 +83,7 @@ def add_list(router: APIRouter, resource: Resource) -> None:
             if address_of(request).dialect.counts_work:
                 resource.count_work(session, page.records, shown)
             names = load_names(session, who, shown) if format_name == "html" else {}
-        view = _list_view(resource, request, who, shown, page, names)
-        return respond(request, format_name, view, headers=_headers(request, page))
+        return page, shown, names
 
     kind = resource.kind
     how = f"Newest first, {DEFAULT_PAGE} at a time" if kind.paged else "All of them, ordered by id,"
@@ -240,7 +251,7 @@ def _stream_all(
                     yield dialect.show(resource.kind.item, record)
 
     headers = {"X-Total-Count": str(total), "Vary": "Accept, Authorization"}
-    pieces = stream_json(shown(), as_array=dialect.arrays(route_of(request)))
+    pieces = long_work.pieces(stream_json(shown(), as_array=dialect.arrays(route_of(request))))
     return StreamingResponse(pieces, media_type="application/json", headers=headers)
 
 

@@ -4,6 +4,7 @@ import contextlib
 import json
 import re
 import socket
+import sys
 import threading
 from collections.abc import Callable
 from datetime import timedelta
@@ -22,15 +23,18 @@ from jobauto_prefect.facade.app import create_app
 from jobauto_prefect.facade.auth import passwords
 from jobauto_prefect.facade.bounds import facade_bounds, gateway_bounds, table
 from jobauto_prefect.facade.concurrency import (
+    LONG_THREADS,
     MAX_CONCURRENT,
     MAX_WAITING,
     STRANGERS_CONCURRENT,
+    SWITCH_SECONDS,
     WORKERS_CONCURRENT,
 )
 from jobauto_prefect.facade.console.records import forms
 from jobauto_prefect.facade.console.records.forms import MAX_FIELDS
 from jobauto_prefect.facade.gateway.asgi import create_middleware
 from jobauto_prefect.facade.gateway.middleware import MAX_MEMBERS_BYTES
+from jobauto_prefect.facade.http import responses
 from jobauto_prefect.facade.http.body_sizes import INTERNAL_BYTES, SIGN_IN_BYTES
 from jobauto_prefect.facade.http.requests import MAX_MEMBERS
 from jobauto_prefect.facade.middleware.transport import MAX_QUERY_FIELDS, TransportMiddleware
@@ -354,6 +358,42 @@ def test_long_outputs_are_read_by_few_threads(
         for reader in readers:
             reader.join()
     assert 0 < most[0] <= OUTPUT_THREADS
+
+
+@pytest.mark.parametrize("suffix", ["json", "yaml", "xml", "html", "csv"])
+def test_long_lists_are_written_by_few_threads_that_give_way(
+    rest: httpx.Client,
+    facade_url: str,
+    ledger: Ledger,
+    monkeypatch: pytest.MonkeyPatch,
+    suffix: str,
+) -> None:
+    JobRecords(ledger, *make_job_template(rest)).job()
+    write, busy, most, lock = responses._render, [0], [0], threading.Lock()
+    usual, intervals = sys.getswitchinterval(), set[float]()
+
+    def counted(*asked: Any) -> Any:
+        with lock:
+            busy[0] += 1
+            most[0] = max(most[0], busy[0])
+            intervals.add(sys.getswitchinterval())
+        try:
+            return write(*asked)
+        finally:
+            with lock:
+                busy[0] -= 1
+
+    monkeypatch.setattr(responses, "_render", counted)
+    with client(facade_url, user_token(ledger, "ann")) as ann:
+        path = f"/api/v1/jobs.{suffix}?limit=1000"
+        readers = [threading.Thread(target=ann.get, args=[path]) for _ in range(MAX_CONCURRENT)]
+        for reader in readers:
+            reader.start()
+        for reader in readers:
+            reader.join()
+    assert 0 < most[0] <= LONG_THREADS
+    assert [round(seconds, 6) for seconds in intervals] == [SWITCH_SECONDS]
+    assert sys.getswitchinterval() == usual
 
 
 def test_a_forecast_names_so_many_run_templates(rest: httpx.Client) -> None:

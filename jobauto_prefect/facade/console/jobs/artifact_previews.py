@@ -10,6 +10,7 @@ from markupsafe import Markup
 from starlette.concurrency import run_in_threadpool
 
 from jobauto_prefect.console_addresses import CONSOLE
+from jobauto_prefect.facade.concurrency import long_work
 from jobauto_prefect.facade.console.contract import Contract
 
 MAX_PREVIEWED = 64 * 1024  # bytes of a text
@@ -62,7 +63,8 @@ async def preview_artifacts(
             laid_out += len(content)
         elif kind == MARKDOWN:
             kind = "text/plain"
-        previews.append(await run_in_threadpool(_preview, artifact, kind, content))
+        shown = await run_in_threadpool(long_work.compute, _preview, artifact, kind, content)
+        previews.append(shown)
     return previews
 
 
