@@ -1,4 +1,4 @@
-"""What answers of all records share: fields, and how they are read from a record."""
+"""The base models of answers, and how fields are read from records."""
 
 from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
@@ -13,19 +13,19 @@ from jobauto_prefect.settings import Settings
 
 
 class Answer(BaseModel):
-    """What is answered; its schema is made for the document only."""
+    """The base of all answers; schemas are built only for the document."""
 
     model_config = ConfigDict(defer_build=True)
 
 
 class Record(Answer):
-    """What has an address of its own, and a list.
+    """A record, which has an address and is in a list.
 
-    The `title` of a field is what pages call it, where that is not its name in words.
+    The `title` of a field is its label on pages, if that differs from its name.
     """
 
-    id: int = Field(description="The number of the record.")
-    created_at: datetime = Field(title="Created", description="When it was made.")
+    id: int = Field(description="The id of the record.")
+    created_at: datetime = Field(title="Created", description="When it was created.")
 
     @classmethod
     def field_names(cls) -> Collection[str]:
@@ -39,13 +39,13 @@ class Record(Answer):
 
 
 class Timed(Record):
-    """What changes over time."""
+    """A record that can change."""
 
     updated_at: datetime = Field(title="Changed", description="When it was last changed.")
 
 
 class Labelled(Timed):
-    """What files can own."""
+    """A record that files can own."""
 
     labels: list[str] = Field(
         description="The sets of files that own the record; see `jobauto apply --prune`."
@@ -53,61 +53,61 @@ class Labelled(Timed):
 
 
 class Owned(Labelled):
-    """What belongs to a company, or to everybody."""
+    """A record that belongs to a company or is shared."""
 
     company_id: int | None = Field(
-        description="The company it belongs to, and whose run templates alone use it; null: it is "
-        "shared."
+        description="The company it belongs to, and whose run templates alone can use it; null: it "
+        "is shared."
     )
 
 
 class ErrorSummary(Answer):
-    """What every error says, whatever its details."""
+    """The fields of every error, without its details."""
 
     error: str = Field(description="The name of the status.")
     message: str = Field(description="One line for people.")
     request_id: str = Field(
-        description="The request, as the service's log and the audit log name it."
+        description="The id of the request, as in the service's log and the audit log."
     )
 
 
 class Fault(Answer):
-    """One thing wrong: with a request, or with what a job produced."""
+    """An error in a request, or in the data that a job produced."""
 
     pointer: str = Field(description="JSON pointer to the error; empty: the request as a whole.")
-    rule: str = Field(description="Short name of the rule that is broken.")
+    rule: str = Field(description="Short name of the violated rule.")
     message: str = Field(description="One line for people.")
     line: int | None = Field(default=None, description="Line in the body, from 1.")
     column: int | None = Field(default=None, description="Column in the body, from 1.")
 
 
 class Formats(Answer):
-    """The formats that are spoken, where one was asked for that is not."""
+    """The supported formats, after a request for another one."""
 
-    formats: list[str] = Field(description="The formats that are spoken.")
+    formats: list[str] = Field(description="The supported formats.")
 
 
 class Error(ErrorSummary):
-    """Every error looks like this, in the format that was asked for."""
+    """Every error has this form, in the requested format."""
 
     details: list[Fault] | Formats | None = Field(
         default=None,
-        description="Every error in the request, or the formats that are spoken.",
+        description="Every error in the request, or the supported formats.",
     )
 
 
 class Difference(Answer):
-    """What Prefect has, and what it should have."""
+    """The value in Prefect, and the expected one."""
 
-    prefect: Any = Field(description="What Prefect has; null: nothing.")
-    record: Any = Field(description="What it should have, as the records say.")
+    prefect: Any = Field(description="The value in Prefect; null: none.")
+    record: Any = Field(description="The expected value, by the records.")
 
 
 JsonObject = dict[str, Any]
 
 
 def serialize_fields(model: type[BaseModel], record: object, **computed: Any) -> JsonObject:
-    """Return the fields that a model names: those computed, the others as the record has them.
+    """Return the required fields of a model: computed values, and the others from the record.
 
     Fields with a default are left out: they are added elsewhere.
     """
@@ -119,7 +119,7 @@ def serialize_fields(model: type[BaseModel], record: object, **computed: Any) ->
 
 @cache
 def _names_of(model: type[BaseModel]) -> Sequence[str]:
-    """List the fields that are always shown; those that all kinds share are the last but `id`."""
+    """Return the required fields; those that all kinds share come last, except `id`."""
     names = [name for name, declared in model.model_fields.items() if declared.is_required()]
     return sorted(names, key=lambda name: name in Labelled.model_fields and name != "id")
 

@@ -1,4 +1,4 @@
-"""The OpenAPI document of `/api/v1`: what FastAPI says of the routes, tidied."""
+"""The OpenAPI document of `/api/v1`: made by FastAPI from the routes, then tidied."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -17,37 +17,37 @@ from jobauto_prefect.facade.resources.crud import build_contract_router
 from jobauto_prefect.kinds import KINDS
 
 ABOUT = """\
-Applications, companies, run templates, jobs and what belongs to them.
+Applications, companies, run templates, jobs and related records.
 
 - **Formats.** The suffix of the path is the format of the answer: json, yaml, xml, html (a page \
-for people), and csv for lists. Without a suffix the header Accept says it; the default is JSON.
-- **Lists** are objects keyed by id, `{}` when empty. Readers which sort integer keys must sort by \
-`id` themselves. `limit` asks for a page, the header `Link` leads to the next one.
-- **Writing.** POST creates or updates and answers 201 both times, with `created`. Bodies are \
-JSON, whatever their Content-Type says; fields may be in the query, too, except secrets.
-- **Errors** look all alike, see the schema Error.
-- **Times** have an offset in answers. In requests they are ISO 8601 or `Y-m-d H:i:s`, of UTC \
-where they have no offset.
-- **HTTPS** is needed, except within one machine.
+for people), and csv for lists. Without a suffix, the header Accept decides; the default is JSON.
+- **Lists** are objects keyed by id, `{}` when empty. If your parser reorders integer keys, sort \
+by `id`. `limit` requests a page; the header `Link` has the address of the next one.
+- **Writing.** POST creates or updates and answers 201 in both cases; `created` tells which. \
+Bodies are JSON, whatever their Content-Type; fields other than secrets may also be in the query.
+- **Errors** all have the schema Error.
+- **Times** have an offset in answers. In requests they are ISO 8601 or `Y-m-d H:i:s`, in UTC \
+unless they have an offset.
+- **HTTPS** is required, except within one machine.
 
-Permissions, paging and all else are explained in docs/rest.md.
+docs/rest.md explains permissions, paging and everything else.
 """
 
 
 ERRORS: Mapping[int, str] = {
-    400: "The request is wrong. `details` has every error with its place.",
-    401: "No credentials, or credentials that are not valid.",
-    403: "You are known and may not do this; or the request came by the wrong way: plain HTTP from "
-    "another machine, or a page of another site.",
-    404: "There is no such record, or none you may see.",
-    406: "The format is not spoken here. `details.formats` are those that are.",
-    409: "The state of the record forbids it, or others depend on it.",
-    412: "The record was to be new (`If-None-Match`), and there is one already.",
-    413: "The body is larger than the service takes.",
-    415: "The body is packed in another way than by gzip.",
-    422: "The `Idempotency-Key` came before, with another request.",
-    429: "Too many failed sign-ins of this account: try later, or use a token.",
-    503: "The database is away. Try again.",
+    400: "The request is invalid. `details` has every error with its position.",
+    401: "The credentials are missing or invalid.",
+    403: "You are signed in but may not do this; or the request came by plain HTTP from another "
+    "machine, or from a page of another site.",
+    404: "There is no such record, or you may not see it.",
+    406: "The format is not supported. `details.formats` are those that are.",
+    409: "The state of the record does not allow it, or other records depend on it.",
+    412: "`If-None-Match` asks for a new record, but it exists already.",
+    413: "The body is too large.",
+    415: "The body has a content encoding other than gzip.",
+    422: "The `Idempotency-Key` was used before, with a different request.",
+    429: "Too many failed sign-ins to this account: try later, or use a token.",
+    503: "The database is unavailable. Try again.",
 }
 RETRY_AFTER: Json = {
     "description": "Seconds to wait.",
@@ -57,7 +57,7 @@ RETRY_AFTER: Json = {
 HEADERS: Mapping[int, Json] = {
     401: {
         "WWW-Authenticate": {
-            "description": "The schemes that are taken, the preferred one first.",
+            "description": "The accepted schemes, the preferred one first.",
             "required": True,
             "schema": {"type": "string"},
         }
@@ -70,7 +70,7 @@ HEADERS: Mapping[int, Json] = {
 
 @cache
 def document() -> Json:
-    """Make the document once; do not change it."""
+    """Build the document once; callers must not modify it."""
     operations = [
         each
         for each in build_contract_router().routes
@@ -115,12 +115,12 @@ def document() -> Json:
                 "bearer": {
                     "type": "http",
                     "scheme": "bearer",
-                    "description": "A token: of `jobauto token issue`, or of `/login`.",
+                    "description": "A token from `jobauto token issue` or `/login`.",
                 },
                 "basic": {
                     "type": "http",
                     "scheme": "basic",
-                    "description": "Login and password, where there is no bearer token.",
+                    "description": "Login and password, if there is no bearer token.",
                 },
             },
         },
@@ -140,7 +140,7 @@ def describe_operations(routes: Sequence[APIRoute]) -> tuple[Json, Json]:
 
 
 def _tidy_operation(path: str, operation: Json, shared: Json) -> str:
-    """Tidy what FastAPI says of an operation; return its path as the document has it."""
+    """Tidy FastAPI's description of an operation; return its path in the document."""
     if "parameters" in operation:
         given = operation["parameters"]
         in_path = sorted(
@@ -156,7 +156,7 @@ def _tidy_operation(path: str, operation: Json, shared: Json) -> str:
     for status, response in [*responses.items()]:
         if "$ref" in response:
             responses[status] = {"$ref": response["$ref"]}
-        elif "HTTPValidationError" in repr(response):  # FastAPI's own errors, which we never send
+        elif "HTTPValidationError" in repr(response):  # FastAPI's own errors are never sent
             del responses[status]
         for content in response.get("content", {}).values():
             content.get("schema", {}).pop("title", None)
@@ -164,7 +164,7 @@ def _tidy_operation(path: str, operation: Json, shared: Json) -> str:
 
 
 def _tidy_parameter(parameter: Json, shared: Json) -> Json:
-    """Return a parameter as the document has it; those that are shared are referred to."""
+    """Return a parameter for the document; shared ones become references."""
     schema = _without_null(parameter["schema"])
     kept = {key.removeprefix("x-"): schema.pop(key) for key in [*schema] if key.startswith("x-")}
     for key in ("title", "description"):
@@ -183,7 +183,7 @@ def _tidy_parameter(parameter: Json, shared: Json) -> Json:
 
 
 def _without_null(schema: Json) -> Json:
-    """Return the schema of an optional parameter without null, which no query can say."""
+    """Return the schema of an optional parameter without null, which a query can't express."""
     choices: list[Json] = [each for each in schema.get("anyOf", ()) if each != {"type": "null"}]
     if len(choices) != 1:
         return dict(schema)
@@ -196,12 +196,12 @@ def document_text() -> str:
 
 
 def tags() -> list[str]:
-    """List the sections of the document, in their order."""
+    """Return the tags of the document, in order."""
     return [*(kind.many for kind in KINDS.values()), SIGNING_IN, SERVICE]
 
 
 def _complete_links(paths: Json) -> None:
-    """Give links a suffix where the operation they lead to has one."""
+    """Add the suffix to links whose operation has one."""
     suffixed = {
         operation["operationId"]
         for path, methods in paths.items()

@@ -23,10 +23,10 @@ from jobauto_prefect.ledger.base import BIGGEST_ID
 BODIES: Mapping[str, str] = {
     resource.kind.item: resource.body.__name__ for resource in RESOURCES if resource.body
 }
-"""Record kind -> schema of what clients write."""
+"""Kind -> name of the schema of its body."""
 
 KEY: Json = {
-    "description": "The record to update; without it the natural key tells.",
+    "description": "The record to update; without it, the natural key identifies the record.",
     "anyOf": [
         {"type": "integer", "minimum": 1, "maximum": BIGGEST_ID},
         {"type": "string", "pattern": "^[1-9][0-9]{0,17}$"},
@@ -39,20 +39,20 @@ _LOCAL = re.compile(r'"#/definitions/(\w+)"')
 
 
 def reference(name: str) -> Json:
-    """Refer to one of the schemas."""
+    """Return a reference to a schema."""
     return {"$ref": SCHEMAS + name}
 
 
 @cache
 def load_examples() -> dict[str, Any]:
-    """Read an example of each record and each body, by the name of its schema; do not change it."""
+    """Load the examples of records and bodies, by schema; callers must not modify them."""
     text = (resources.files(__package__) / "examples.json").read_text("utf-8")
     examples: dict[str, Any] = json.loads(text)
     return examples
 
 
 class _SchemaGenerator(GenerateJsonSchema):
-    """Without titles, which repeat the names; where keys have a pattern, no others are allowed."""
+    """Omits titles, which repeat the names; allows no keys beside those with a pattern."""
 
     def dict_schema(self, schema: Any) -> Json:
         made = super().dict_schema(schema)
@@ -65,7 +65,7 @@ class _SchemaGenerator(GenerateJsonSchema):
 
 
 def component_schemas(routes: Iterable[APIRoute], bodies: Iterable[type[BaseModel]]) -> Json:
-    """Make the schemas of what routes answer and are sent, by name."""
+    """Return the schemas of answers and bodies, by name."""
     answered: dict[Any, None] = {
         field.field_info.annotation: None
         for route in routes
@@ -80,7 +80,7 @@ def component_schemas(routes: Iterable[APIRoute], bodies: Iterable[type[BaseMode
     required = {"type": "object", "required": definition_schema()["required"]}
     made["Application"]["allOf"] = [reference("DefinitionMembers"), required]
     body = made["ApplicationBody"]
-    # Generators of clients take a part that stands alone for the whole.
+    # Client generators take the only part of an allOf for the whole.
     body["allOf"] = [reference("DefinitionMembers"), {"type": "object"}]
     del body["additionalProperties"], body["properties"]["company"]
     for item, name in BODIES.items():
@@ -98,12 +98,12 @@ def component_schemas(routes: Iterable[APIRoute], bodies: Iterable[type[BaseMode
 
 
 def _tidy(name: str, schema: Json) -> None:
-    """Drop what says nothing."""
+    """Remove redundant keywords."""
     if name.startswith("Definition"):
         return
     schema.pop("title", None)
     for field, value in schema.get("properties", {}).items():
-        value.pop("title", None)  # of pages
+        value.pop("title", None)  # a label of pages
         if "$ref" not in value and "default" in value and value["default"] is None:
             del value["default"]
         if name in BODIES.values() and field in NEVER_NULL:
@@ -111,7 +111,7 @@ def _tidy(name: str, schema: Json) -> None:
 
 
 def _definition_schemas() -> Json:
-    """Make schemas of the definition's parts, and of its fields without what it requires."""
+    """Return the schemas of the definition's parts, and of its members without `required`."""
     text = json.dumps(definition_schema())
     definition: Json = json.loads(
         _LOCAL.sub(lambda match: f'"{SCHEMAS}{_part_name(match[1])}"', text)
@@ -119,14 +119,14 @@ def _definition_schemas() -> Json:
     parts = definition.pop("definitions")
     for keyword in ("$schema", "required", "title"):
         del definition[keyword]
-    # Generators of clients make a class of what is an object and nothing else.
+    # Client generators make a class only of a schema that is nothing but an object.
     texts = parts["localized"]
     parts["localized"] = {
         **{word: texts.pop(word) for word in ("title", "description")},
         "anyOf": [{"type": "string"}, {**texts, "type": "object"}],
     }
     named = {_part_name(name): part for name, part in parts.items()}
-    # Generators of clients name an object by where it stands, and this one stands in several.
+    # Client generators name an object after its place, and these occur in several.
     for name, member in definition["properties"].items():
         if member.get("type") == "object":
             named[_part_name(name)] = member

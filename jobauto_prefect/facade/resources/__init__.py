@@ -1,1 +1,1 @@
-"""The routes of the contract, by subject; `registry` names the resources, `crud` adds them."""
+"""The routes of the contract, by subject; `crud` builds the router."""

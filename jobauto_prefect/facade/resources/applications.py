@@ -1,4 +1,4 @@
-"""The definition of an application as it came in, and those it had before."""
+"""The definition of an application as imported, and its earlier definitions."""
 
 from typing import Any
 
@@ -21,28 +21,28 @@ router = APIRouter()
 
 @operation(
     router, "GET /app/{app_id}/definition.json", "getDefinition",
-    "Get a definition as it came in", "Byte for byte.",
+    "Get a definition as imported", "The document, byte for byte.",
     tag="Applications",
     answer={200: {"description": "The definition.", "content": DEFINITION}},
 )  # fmt: skip
 def definition(app_id: AppKey, who: CurrentUser, service: CurrentService) -> Response:
-    """Return the definition of an application as it came in, byte for byte."""
+    """Return the definition of an application as imported, byte for byte."""
     with service.ledger.reading() as session:
         app = get_visible(session, who, App, app_id, "applications")
     return Response(app.source.encode(), media_type="application/json")
 
 
 @operation(
-    router, "GET /app/{app_id}/versions.{suffix}", "listVersions", "List former definitions",
-    "The definitions that later ones replaced, an object by number.",
-    tag="Applications", answer=answered("The former definitions.", keyed(ApplicationVersion)),
+    router, "GET /app/{app_id}/versions.{suffix}", "listVersions", "List earlier definitions",
+    "The replaced definitions, as an object keyed by number.",
+    tag="Applications", answer=answered("The earlier definitions.", keyed(ApplicationVersion)),
 )  # fmt: skip
 def versions(
     app_id: AppKey, request: Request, who: CurrentUser, service: CurrentService
 ) -> Response:
-    """Return the definitions an application had before, by their number."""
+    """Return the earlier definitions of an application, keyed by number."""
     with service.ledger.reading() as session:
         app = get_visible(session, who, App, app_id, "applications")
         former = versions_of(session, app_id)
     data = {str(version.number): serialize_version(version) for version in former}
-    return respond_plain(request, who, f"Former definitions of {app.name}", data)
+    return respond_plain(request, who, f"Earlier definitions of {app.name}", data)

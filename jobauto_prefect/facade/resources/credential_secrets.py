@@ -1,4 +1,4 @@
-"""The secret values of a credential in clear, for those who may; each time with an audit entry."""
+"""Revealing the secret values of a credential, each time with an audit entry."""
 
 from typing import Any
 
@@ -23,24 +23,24 @@ router = APIRouter()
 
 
 class CredentialRevealed(Answer):
-    """A credential with its secret values in clear."""
+    """A credential with its secret values in plain text."""
 
     id: int = Field(description="The number of the record.")
     name: str = Field(description="The name for people.")
-    values: dict[str, str] = Field(description="All its values in clear.")
+    values: dict[str, str] = Field(description="All its values in plain text.")
 
 
 @operation(
     router, "POST /credential/{credential_id}/reveal.{suffix}", "revealCredential",
     "Reveal a credential",
-    "All its values in clear. Each time there is an entry in the audit log, before the answer. "
-    "Needs `credentials.reveal`.",
+    "All its values in plain text. Each request is recorded in the audit log before it is "
+    "answered. Needs `credentials.reveal`.",
     tag="Credentials", answer=answered("The values.", CredentialRevealed), errors=(413, 415),
 )  # fmt: skip
 def reveal_credential(
     credential_id: CredentialKey, request: Request, who: CurrentUser, service: CurrentService
 ) -> Response:
-    """Return all values of a credential in clear. The audit entry is there before the answer is."""
+    """Return all values of a credential in plain text; the audit entry is committed first."""
     format_of(request)
     with service.ledger.writing(who.actor) as session:
         credential = get_record(session, Credential, credential_id)

@@ -68,10 +68,10 @@ ROUTE_MODULES = (
     credential_secrets,
     event_replay,
 )
-"""Modules of routes that follow no pattern, in the order of the document."""
+"""Modules of special routes, in the order of the document."""
 
 
-@functools.cache  # it holds no state, and takes some time
+@functools.cache  # stateless, and slow to build
 def build_contract_router() -> APIRouter:
     """Build the router with all routes of the contract."""
     router = APIRouter()
@@ -88,9 +88,9 @@ def build_contract_router() -> APIRouter:
 
 
 class Deleted(Answer):
-    """A record is gone: from lists and from Prefect; history keeps it."""
+    """A record was deleted from lists and from Prefect; the history keeps it."""
 
-    id: int = Field(description="The number of the record.")
+    id: int = Field(description="The id of the record.")
     deleted: Literal[True] = Field(description="Always true.")
     success: Literal[True] = Field(description="Always true.")
 
@@ -135,10 +135,10 @@ def _add_read(router: APIRouter, resource: Resource) -> None:
 def _get_visible(
     session: ReadingSession, resource: Resource, record_id: int, who: Identity, request: Request
 ) -> Any:
-    """Return the record, for somebody who may see it, at an address where there is such a record.
+    """Return a record that the caller may see and that exists in the dialect of the address.
 
     Raises:
-        NotFound: there is no such record, or they may not see it.
+        NotFound: there is no such record, or the caller may not see it.
     """
     record = get_record(session, resource.record, record_id)
     only = address_of(request).dialect.only(resource.kind.item)
@@ -155,8 +155,8 @@ def require_deletion(who: Identity, resource: Resource, record: Any) -> None:
     """Require that somebody may delete a record, in one of the companies that see it.
 
     Raises:
-        NotFound: they may not even see it.
-        Forbidden: they may see it and not delete it.
+        NotFound: they may not see it.
+        Forbidden: they may see it, but not delete it.
     """
     seen = [of for of in companies_of(record) if who.rights.may(resource.kind.read, of)]
     may = [of for of in seen if who.rights.may(f"{resource.kind.permissions}.delete", of)]
@@ -188,7 +188,7 @@ def _add_delete(router: APIRouter, resource: Resource) -> None:
         f"Delete {kind.noun}",
         f"{resource.deletion} Needs `{kind.permissions}.delete`.",
         tag=kind.many,
-        answer=answered("It is gone.", Deleted),
+        answer=answered("The record was deleted.", Deleted),
         errors=(409,),
     )
     add(delete)

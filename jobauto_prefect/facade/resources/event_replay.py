@@ -1,4 +1,4 @@
-"""Replaying events: dead letters, and what a rule was too young for."""
+"""Replaying events: dead letters, and events that are older than a rule."""
 
 from typing import Any
 
@@ -26,9 +26,7 @@ from jobauto_prefect.ledger.states import DeliveryState
 
 
 class ReplayBody(Body):
-    """Which rule to start; without one, all whose delivery is a dead letter, and all actions
-    that are.
-    """
+    """The rule to start; without one, all dead letters: deliveries to rules, and actions."""
 
     eventrule_id: Id | None = Field(default=None, description="The event rule.")
 
@@ -39,9 +37,9 @@ router = APIRouter()
 
 @operation(
     router, "POST /event/{event_id}/replay.{suffix}", "replayEvent", "Replay an event",
-    "Starts the rules whose delivery is a dead letter, or the one rule that is named. A rule "
-    "that was started by an event never is twice. Needs `jobs.execute`.",
-    tag="Events", answer=answered("The event, and what it owes now.", EventWithDeliveries),
+    "Starts the rules whose delivery is a dead letter, or the given rule. An event never starts "
+    "a rule twice. Needs `jobs.execute`.",
+    tag="Events", answer=answered("The event with its deliveries.", EventWithDeliveries),
     errors=WRITE_ERRORS, body=ReplayBody, body_required=False,
 )  # fmt: skip
 def replay(
@@ -51,15 +49,15 @@ def replay(
     who: CurrentUser,
     service: CurrentService,
 ) -> Response:
-    """Start rules, and do actions, once more; return the event and what it owes now."""
+    """Repeat deliveries and actions; return the event with both."""
     body = parse(ReplayBody, fields)
     with service.ledger.writing(who.actor) as session:
         event = get_record(session, Event, event_id)
         who.rights.require("jobs", "read", event.company_id, event)
         if event.error is not None:
             raise Conflict(
-                f"event {event.id} starts nothing: {event.error}; have its"
-                " source write the change again, corrected"
+                f"event {event.id} starts nothing: {event.error}; correct"
+                " the change and have its source write it again"
             )
         dead = [] if body.eventrule_id else pending_actions.dead_actions_of_event(session, event.id)
         for rule in _rules_to_start(session, event, body.eventrule_id, or_none=bool(dead)):
@@ -85,7 +83,7 @@ def _rules_to_start(
 
     Raises:
         NotFound: there is no such rule.
-        Conflict: none is named, and none died, where that may not be.
+        Conflict: no rule is given and there is no dead letter, unless `or_none`.
     """
     if rule_id is not None:
         return [deliveries.rule_of(session, rule_id)]
@@ -94,5 +92,5 @@ def _rules_to_start(
         delivery.rule_id for delivery in owed if delivery.state == DeliveryState.DEAD
     )
     if not dead and not or_none:
-        raise Conflict(f"event {event.id} has no dead letter; name the rule to start for it")
+        raise Conflict(f"event {event.id} has no dead letter; name the rule to start")
     return [deliveries.rule_of(session, dead_rule_id) for dead_rule_id in dead]

@@ -23,7 +23,7 @@ router = APIRouter()
 
 
 class SourceTested(Answer):
-    """What a test of an event source found."""
+    """The result of testing an event source."""
 
     reachable: bool = Field(description="Whether its changes can be read.")
     message: str = Field(description="One line for people.")
@@ -31,14 +31,14 @@ class SourceTested(Answer):
 
 @operation(
     router, "POST /eventsource/{source_id}/test.{suffix}", "testSource", "Test an event source",
-    "Whether its adapter database answers and `changes_cache` can be read and, where changes "
-    "are deleted, written. Takes at most five seconds. Needs `companies.update`.",
-    tag="Event sources", answer=answered("What was found.", SourceTested), errors=WRITE_ERRORS,
+    "Checks that its adapter database answers and that `changes_cache` can be read and, if "
+    "changes are deleted, written. Takes at most five seconds. Needs `companies.update`.",
+    tag="Event sources", answer=answered("The result.", SourceTested), errors=WRITE_ERRORS,
 )  # fmt: skip
 def test(
     source_id: SourceKey, request: Request, who: CurrentUser, service: CurrentService
 ) -> Response:
-    """Whether the adapter database answers and can be read; takes at most five seconds."""
+    """Test whether the adapter database can be read; takes at most five seconds."""
     format_of(request)
     with service.ledger.reading() as session:
         source = get_record(session, EventSource, source_id)

@@ -1,4 +1,4 @@
-"""What will run when."""
+"""Forecasts: which windows start when."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
@@ -28,18 +28,20 @@ from jobauto_prefect.ledger.records import RunTemplate
 from jobauto_prefect.ledger.store import ReadingSession
 
 MAX_WINDOWS = 10_000
-MAX_NAMED = 100  # run templates; a name takes a query
-Days = Annotated[int, Query(ge=1, le=3660, description="How far to look."), READ_INTEGER]
+MAX_NAMED = 100  # run templates; each name takes a query
+Days = Annotated[
+    int, Query(ge=1, le=3660, description="How many days to look ahead."), READ_INTEGER
+]
 Limit = Annotated[
     int,
-    Query(ge=1, le=MAX_WINDOWS, description="Only so many, the first ones."),
+    Query(ge=1, le=MAX_WINDOWS, description="At most this many windows, the first ones."),
     READ_INTEGER,
 ]
 Ids = Annotated[
     str | None,
     Query(
         pattern=r"^[^,]{1,320}(,[^,]{1,320})*$",
-        description="Only these run templates: ids or `company/name`, with commas.",
+        description="Only these run templates: ids or `company/name`, separated by commas.",
     ),
 ]
 
@@ -53,29 +55,31 @@ class Launch(Answer):
     runtemplate_id: int = Field(description="The run template.")
     launch_at: datetime = Field(description="When its job starts.")
     moved_from: datetime | None = Field(
-        description="When its job would start were the time open; null: it is not moved."
+        description="When its job would start without closed time; null: it is not moved."
     )
-    closed: str | None = Field(description="Why the time it is due at is closed; null: it is open.")
-    excused: bool = Field(description="Whether no job starts, for the time is closed.")
+    closed: str | None = Field(description="Why it is due in closed time; null: it is not.")
+    excused: bool = Field(description="Whether no job starts because of closed time.")
     window_start: datetime = Field(description="Beginning of the window.")
-    window_end: datetime = Field(description="End of the window, not within it.")
-    deadline: datetime = Field(description="Until when it may be fulfilled.")
-    timezone: str = Field(description="IANA name of the zone of the schedule.")
+    window_end: datetime = Field(description="End of the window, exclusive.")
+    deadline: datetime = Field(description="When it must be fulfilled.")
+    timezone: str = Field(description="IANA name of the schedule's time zone.")
 
 
 class Forecast(Answer):
-    """What will run when; `more`: there are more windows than were asked for."""
+    """The windows of a period; `more`: there are more than `limit`."""
 
-    from_: datetime = Field(alias="from", description="When it was asked.")
-    until: datetime = Field(description="How far it looks.")
-    more: bool = Field(description="Whether there are more windows than were asked for.")
-    windows: list[Launch] = Field(description="The windows, by the start of their jobs.")
+    from_: datetime = Field(
+        alias="from", description="Start of the period: the time of the request."
+    )
+    until: datetime = Field(description="End of the period.")
+    more: bool = Field(description="Whether there are more windows than `limit`.")
+    windows: list[Launch] = Field(description="The windows, ordered by the start of their jobs.")
 
 
 @operation(
-    router, "GET /forecast.{suffix}", "forecast", "Ask what will run when",
-    "The windows whose jobs start within so many days, in the order of their starts, of the "
-    "active run templates one may see.",
+    router, "GET /forecast.{suffix}", "forecast", "Forecast windows",
+    "The windows of active run templates one may see whose jobs start within `days`, ordered by "
+    "their start.",
     tag=SERVICE, answer=answered("The windows.", Forecast),
 )  # fmt: skip
 def list_forecast(
@@ -86,7 +90,7 @@ def list_forecast(
     runtemplate_id: Ids = None,
     limit: Limit = 1000,
 ) -> Response:
-    """Return the windows that start within so many days, of the active templates one may see."""
+    """Return the windows of active run templates one may see that start within `days`."""
     now = service.ledger.clock()
     until = now + timedelta(days=days)
     wanted = runtemplate_id and runtemplate_id.split(",")
@@ -110,18 +114,18 @@ def list_forecast(
 
 
 NEAREST = timedelta(days=366)
-"""So far ahead the next launch of a run template is looked for."""
+"""How far ahead the next launch of a run template is searched."""
 
 MAX_EXCUSED = 500
-"""So many windows in closed time are passed over to find one that is not."""
+"""How many windows in closed time are skipped to find one outside it."""
 
 
 def next_launches(
     session: ReadingSession, service: Service, who: Identity, ids: Collection[int]
 ) -> Mapping[int, PlannedLaunch]:
-    """Return when each of these run templates starts next, by id; those that do not are left out.
+    """Return the next launch of each of these run templates, by id; those without are left out.
 
-    Where all that is near is in closed time, it is the first of these windows.
+    If all near windows are in closed time, it is the first of them.
     """
     now = service.ledger.clock()
     _, timings = _load_timings(session, service, who, ids, now)
@@ -141,9 +145,9 @@ def count_planned(
     runtemplate_id: int | None = None,
     company_id: int | None = None,
 ) -> list[int]:
-    """Return how many windows begin from each of these instants to the next, as far as foreseen.
+    """Return how many windows begin from each of these instants to the next.
 
-    Of the active run templates that one may see; of one company or run template where it is named.
+    It covers the active run templates that the caller may see, of one company or one id if given.
     """
     ids = None if runtemplate_id is None else [runtemplate_id]
     templates, timings = _load_timings(session, service, who, ids, edges[0])
@@ -170,9 +174,9 @@ def _load_timings(
     ids: Collection[int | None] | None,
     now: datetime,
 ) -> tuple[Mapping[int, RunTemplate], Mapping[int, Timing]]:
-    """Return the run templates that are active, and the timings of those with a schedule, by id.
+    """Return the active run templates, and the timings of those with a schedule, by id.
 
-    `ids` None: of all that one may see.
+    `ids` None: of all that the caller may see.
     """
     companies = who.rights.companies_with("jobs.read")
     among = None if ids is None else [number for number in ids if number is not None]
@@ -191,7 +195,7 @@ def _load_timings(
 
 
 def _resolve_template(session: ReadingSession, who: Identity, word: str) -> int | None:
-    """Return the id that a word gives, or of the run template it names; None: there is none."""
+    """Return the id of a run template given by id or name; None if the name is unknown."""
     if is_name(word):
         return find_id(session, who, RunTemplate, parse_text("runtemplate_id", word))
     return parse_int("runtemplate_id", word)

@@ -1,4 +1,4 @@
-"""DELETE of a list of jobs: those that filters choose, as far as they may go."""
+"""Deleting the jobs that match filters."""
 
 from dataclasses import replace
 from typing import Annotated
@@ -27,7 +27,7 @@ from jobauto_prefect.ledger.records import Job
 from jobauto_prefect.ledger.soft_delete import dependents, soft_delete
 from jobauto_prefect.ledger.states import JobState
 
-BEGUN_OR_DUE = "`begin` (where a job has not begun: `schedule`)"
+BEGUN_OR_DUE = "`begin` (or `schedule` if a job has not begun)"
 DELETABLE_JOBS = replace(
     jobs.RESOURCE,
     filters={
@@ -36,37 +36,37 @@ DELETABLE_JOBS = replace(
         "to": Filter("begun_or_due", parse_datetime, "le", shown=BEGUN_OR_DUE),
     },
 )
-"""Jobs, chosen as the published description says: by when they began, both ends included."""
+"""Jobs with the filters of the published description: by their begin, both ends included."""
 
 
 router = APIRouter()
 
 
 class JobKept(Answer):
-    """A job that was chosen and stays, and why."""
+    """A matching job that was not deleted, with the reason."""
 
     job_id: int = Field(description="The job.")
-    reason: str = Field(description="Why.")
+    reason: str = Field(description="The reason.")
 
 
 class JobsDeleted(Answer):
-    """Which jobs of those that a filter chose are gone, or with `dry_run` would be."""
+    """Which of the matching jobs were deleted, or with `dry_run` would be."""
 
-    dry_run: bool = Field(description="Whether it was only tried.")
-    matched: int = Field(description="How many the filters choose.")
-    deleted: int = Field(description="How many are gone; none with `dry_run`.")
-    job_ids: list[int] = Field(description="Those that are gone, or would be.")
-    kept: list[JobKept] = Field(description="The jobs that were chosen and stay.")
+    dry_run: bool = Field(description="Whether this was only a dry run.")
+    matched: int = Field(description="How many jobs match the filters.")
+    deleted: int = Field(description="How many were deleted; 0 with `dry_run`.")
+    job_ids: list[int] = Field(description="The jobs that were deleted, or would be.")
+    kept: list[JobKept] = Field(description="The matching jobs that were not deleted.")
 
 
 async def read_dry_run(
     dry_run: Annotated[
         Boolean | None,
         WithJsonSchema({"type": "boolean"}),
-        Query(description="Only say what would be deleted."),
+        Query(description="Only report what would be deleted."),
     ] = None,
 ) -> bool:
-    """Return whether nothing is to be deleted; it comes after the filters in the document."""
+    """Return whether this is a dry run; as a dependency it follows the filters in the document."""
     return bool(dry_run)
 
 
@@ -75,15 +75,15 @@ DryRun = Annotated[bool, Depends(read_dry_run)]
 
 @operation(
     router, "DELETE /jobs.{suffix}", "deleteJobs", "Delete jobs",
-    "Deletes those that the filters choose and that are over and belong to no task, the newest "
-    f"{MAX_PAGE} of them. At least one filter has to be said. With `state=scheduled` "
-    "waiting jobs are cancelled and deleted, those of tasks too. What was chosen and stays is "
-    "listed with its reason. Needs `jobs.delete`.",
-    tag="Jobs", answer=answered("What is gone.", JobsDeleted), errors=(409,), twin=None,
+    "Deletes the matching jobs that have ended and belong to no task, at most the newest "
+    f"{MAX_PAGE}. At least one filter is required. With `state=scheduled` waiting jobs are "
+    "cancelled and deleted, including those of tasks. Matching jobs that were not deleted are "
+    "listed with the reason. Needs `jobs.delete`.",
+    tag="Jobs", answer=answered("What was deleted.", JobsDeleted), errors=(409,), twin=None,
     parameters=lambda: (
         each.parameter(name) for name, each in DELETABLE_JOBS.filters.items()
     ),
-    passed=(),  # nothing that could be taken for a bound
+    passed=(),  # nothing that could be mistaken for a limit
 )  # fmt: skip
 def delete_jobs(
     request: Request,
@@ -91,10 +91,10 @@ def delete_jobs(
     service: CurrentService,
     dry_run: DryRun,
 ) -> Response:
-    """Delete the jobs of a filter, as far as they may go; the newest 1000 of them.
+    """Delete the matching jobs that can be deleted, at most the newest 1000.
 
-    Waiting ones are cancelled first where the filter asks for them by their state. With `dry_run`
-    nothing is changed: the answer says what would be.
+    Waiting jobs are cancelled first if the filter asks for their state. With `dry_run` nothing
+    changes: the answer says what would be deleted.
     """
     chosen = _parse_deletion(DELETABLE_JOBS, request, who)
     wants_waiting = Condition("state", JobState.SCHEDULED) in chosen.conditions
@@ -129,18 +129,18 @@ def delete_jobs(
 
 
 def _reason_not_cancelled(who: Identity, job: Job) -> str | None:
-    """Return why a job, chosen because it waits, can't be cancelled and deleted; None: it can."""
+    """Return why a job that matched as waiting can't be cancelled and deleted; None: it can."""
     if job.state != JobState.SCHEDULED:
-        return f"it does not wait any more, it is {job.state}"
+        return f"it is no longer waiting, it is {job.state}"
     if not who.rights.may("jobs.execute", job.company_id):
-        return "to cancel it needs the permission jobs.execute"
+        return "cancelling it needs the permission jobs.execute"
     return None
 
 
 def _reason_not_deleted(session: WritingSession, job: Job) -> str | None:
     """Return why a job can't be deleted; None: it can."""
     if job.state == JobState.SCHEDULED:
-        return "it waits; state=scheduled cancels and deletes such jobs"
+        return "it is waiting; state=scheduled cancels and deletes such jobs"
     if job.state == JobState.RUNNING:
         return "it is running; cancel it first, or wait for its end"
     named = dependents(session, job)
@@ -148,11 +148,11 @@ def _reason_not_deleted(session: WritingSession, job: Job) -> str | None:
 
 
 def _parse_deletion(resource: Resource, request: Request, who: Identity) -> Selection:
-    """Return the selection of jobs that the filters make of those somebody may delete.
+    """Return the selection of the matching jobs that the caller may delete.
 
     Raises:
         InvalidInput: there is no filter.
-        Forbidden: they may delete none.
+        Forbidden: the caller may delete none.
     """
     permission = f"{resource.kind.permissions}.delete"
     if not who.rights.anywhere(permission):
@@ -160,7 +160,7 @@ def _parse_deletion(resource: Resource, request: Request, who: Identity) -> Sele
     selection = parse_selection(resource, request, who)
     if not selection.conditions:
         names = ", ".join(resource.filters)
-        message = f"say which jobs: at least one of {names}"
+        message = f"select the jobs by at least one of {names}"
         raise InvalidInput([Fault("", "required", message)])
     companies = who.rights.companies_with(permission)
     return Selection(companies, selection.conditions, limit=MAX_PAGE)

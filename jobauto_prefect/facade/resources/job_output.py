@@ -1,4 +1,4 @@
-"""How many jobs there are, a job's output, whole or as it comes, and its artifacts."""
+"""Numbers of jobs, the output of a job, complete or followed live, and its artifacts."""
 
 import asyncio
 import json
@@ -52,7 +52,7 @@ BATCH_LINES = 5000  # lines read at once
 FOLLOW_SECONDS = 0.5
 FALLBACK_TYPE = "application/octet-stream"
 SERVED_TYPES = frozenset({"application/json", "text/plain", "text/csv", "image/png", "image/jpeg"})
-"""Types an artifact is served as; a browser would run others."""
+"""Media types of artifacts that are sent as such; browsers might execute others."""
 
 
 JobKey: Any = number_key("jobId", "job")
@@ -61,25 +61,25 @@ router = APIRouter()
 
 
 class JobsByState(Answer):
-    """How many jobs there are, of the companies one may see."""
+    """Numbers of jobs, for the companies one may see."""
 
-    timestamp: datetime = Field(description="When this was true.")
+    timestamp: datetime = Field(description="When the numbers were read.")
     total_jobs: int = Field(description="All jobs.")
     successful_jobs: int = Field(description="Jobs that succeeded.")
     failed_jobs: int = Field(description="Jobs that failed or were lost.")
-    incomplete_jobs: int = Field(description="Jobs that wait or run.")
+    incomplete_jobs: int = Field(description="Jobs that are waiting or running.")
     total_applications: int = Field(description="The applications one may see.")
-    repeated_jobs: int = Field(description="Jobs that are no first attempts.")
+    repeated_jobs: int = Field(description="Jobs that are not first attempts.")
     states: dict[JobState, int] = Field(description="Number of jobs by state.")
 
 
 @operation(
     router, "GET /jobs/status.{suffix}", "countJobs", "Count jobs by state",
-    "Of the companies one may see.",
+    "For the companies one may see.",
     tag="Jobs", answer=answered("The numbers.", JobsByState),
 )  # fmt: skip
 def jobs_status(request: Request, who: CurrentUser, service: CurrentService) -> Response:
-    """Return how many jobs there are in each state, of the companies one may see."""
+    """Return the number of jobs in each state, for the companies one may see."""
     companies = who.rights.companies_with("jobs.read")
     with service.ledger.reading() as session:
         by_state = jobs_by_state(session, companies)
@@ -120,19 +120,19 @@ Find = Annotated[
     Query(
         max_length=255,
         pattern=NO_NUL,
-        description="Only lines that have this text in them, in any case.",
+        description="Only lines that contain this text, ignoring case.",
     ),
     WithJsonSchema({"type": "string", "maxLength": 255, "pattern": NO_NUL}),
 ]
 Tail = Annotated[
     int | None,
-    Query(ge=1, le=BATCH_LINES, description="Only so many lines, the last ones."),
+    Query(ge=1, le=BATCH_LINES, description="Only the last lines, at most this many."),
     READ_INTEGER,
 ]
 Follow = Annotated[
     Boolean,
     WithJsonSchema({"type": "boolean", "x-default": False}),
-    Query(description="Stay until the job is over."),
+    Query(description="Keep the connection open until the job has ended."),
 ]
 Form = Annotated[
     str,
@@ -143,8 +143,8 @@ Form = Annotated[
 
 @operation(
     router, "GET /job/{job_id}/output.{suffix}", "getOutput", "Get the output of a job",
-    "All lines with a number above `after`; with `follow` also those still to come, until the "
-    "job is over. With `tail` the last of them alone. Needs `jobs.read`.",
+    "All lines with a number above `after`; with `follow` also those written until the job has "
+    "ended; with `tail` only the last of them. Needs `jobs.read`.",
     tag="Jobs",
     answer={
         200: {
@@ -167,13 +167,13 @@ async def output(
     tail: Tail = None,
     follow: Follow = False,
 ) -> Response:
-    """Return output lines with a number above `after`; with `follow` also those still to come.
+    """Return output lines with a number above `after`; with `follow` also new ones.
 
-    `tail` is how many of the chosen lines, the last ones. As json an object with `lines`, `last`
-    (where to go on) and the `state` after them; as txt the bytes as they were written.
+    `tail` limits them to the last ones. The JSON is an object with `lines`, `last` (the next
+    `after`) and the job's `state`; txt is the bytes as they were written.
     """
     if suffix not in ("json", "txt"):
-        raise NotAcceptable(f"output is not spoken as {suffix[:40]}", ("json", "txt"))
+        raise NotAcceptable(f"output is not available as {suffix[:40]}", ("json", "txt"))
     chosen = LineSelection(after, before, find or "")
     await run_in_threadpool(_read_batch, service, job_id, who, chosen, 1)
     form: _Text | _Json = _Text() if suffix == "txt" else _Json(job_id, after)
@@ -198,7 +198,7 @@ def _read_batch(
 
 
 class _Text:
-    """What was written; what does not follow it there begins on a line of its own."""
+    """The output as written; notices, and lines after a gap, begin on a new line."""
 
     begin = end = b""
 
@@ -217,7 +217,7 @@ class _Text:
 
 
 class _Json:
-    """An object with the lines, the last number, and the state after it."""
+    """An object with the lines, the last number, and the job's state after it."""
 
     def __init__(self, job_id: int, after: int) -> None:
         self.begin = f'{{"job_id":{job_id},"lines":['.encode()
@@ -238,9 +238,9 @@ class _Json:
 
 @dataclass(frozen=True, slots=True)
 class _Batches:
-    """The output of a job, read and written in threads: what is followed or long, by few of them.
+    """The output of a job, read and rendered in threads; few threads serve followed and long ones.
 
-    `who` asks, as the request found them.
+    `who` is the caller as the request was identified.
     """
 
     service: Service
@@ -251,9 +251,9 @@ class _Batches:
     follow: bool
 
     async def stream(self, chosen: LineSelection, tail: int | None) -> AsyncIterator[bytes]:
-        """Yield batch after batch; the last one is empty.
+        """Yield the output in batches; the last one is empty.
 
-        What is followed ends, too, once who asks may read it no longer.
+        A followed output also ends when the caller may no longer read it.
         """
         limiter = self.service.following_threads if self.follow else None
         who, checked = self.who, time.monotonic()
@@ -265,7 +265,7 @@ class _Batches:
                     checked = time.monotonic()
                 batch = partial(self._render, who, chosen, tail)
                 state, last, text = await to_thread.run_sync(batch, limiter=limiter)
-                limiter = limiter or self.service.output_threads  # the rest of it
+                limiter = limiter or self.service.output_threads  # further batches
             except (Unauthorized, Forbidden, NotFound):
                 yield self.form.end
                 return
@@ -287,7 +287,7 @@ class _Batches:
 
 
 class _Followed(StreamingResponse):
-    """May last for hours: it leaves its place among the user's requests for one of its own kind."""
+    """May last for hours, so it trades the slot of its request for one of followed outputs."""
 
     def __init__(
         self, request: Request, batches: _Batches, content: AsyncIterator[bytes], kind: str
@@ -300,7 +300,7 @@ class _Followed(StreamingResponse):
         """Send the answer.
 
         Raises:
-            TooManyRequests: the user follows as many outputs as they may.
+            TooManyRequests: the user follows too many outputs.
         """
         if self._slot is not None:
             self._slot.release()
@@ -317,7 +317,7 @@ def _json(value: Any) -> str:
 def artifact_record(
     artifact_id: ArtifactKey, request: Request, who: CurrentUser, service: CurrentService
 ) -> Response:
-    """Return what is known of an artifact, as the lists of its job have it."""
+    """Return the record of an artifact as its job shows it."""
     with service.ledger.reading() as session:
         stored = get_record(session, Artifact, artifact_id)
         _get_visible_job(session, stored.job_id, who)
@@ -326,7 +326,7 @@ def artifact_record(
 
 
 FILE = {
-    "description": "The file. Types that a browser would run come as octet-stream.",
+    "description": "The file. Types that a browser might execute are sent as octet-stream.",
     "headers": {
         "Content-Disposition": {
             "description": "The name of the file.",
@@ -340,11 +340,11 @@ FILE = {
 
 @operation(
     router, "GET /artifact/{artifact_id}", "getArtifact", "Download an artifact",
-    "The file, to be saved. Needs `jobs.read`.",
+    "The file as a download. Needs `jobs.read`.",
     tag="Jobs", answer={200: FILE}, response_class=Response,
 )  # fmt: skip
 def artifact(artifact_id: ArtifactKey, who: CurrentUser, service: CurrentService) -> Response:
-    """Return an artifact's content, to be saved: never as something a browser would run."""
+    """Return an artifact as a download, never as a type that browsers execute."""
     with service.ledger.reading() as session:
         stored = get_record(session, Artifact, artifact_id)
         _get_visible_job(session, stored.job_id, who)

@@ -1,4 +1,4 @@
-"""Lists of a record kind: filtered, ordered, whole or a page at a time."""
+"""Lists of a kind of records: filtered, ordered, complete or in pages."""
 
 import functools
 from collections.abc import Iterator, Mapping, Sequence
@@ -44,7 +44,7 @@ from jobauto_prefect.ledger.queries.lists import Condition, Selection
 
 DEFAULT_PAGE = 100
 COUNT: Json = {
-    "description": "How many records the whole list has.",
+    "description": "The number of records in the complete list.",
     "required": True,
     "schema": {"type": "integer", "minimum": 0},
 }
@@ -86,16 +86,18 @@ def add_list(router: APIRouter, resource: Resource) -> None:
         return page, shown, names
 
     kind = resource.kind
-    how = f"Newest first, {DEFAULT_PAGE} at a time" if kind.paged else "All of them, ordered by id,"
+    how = f"Newest first, {DEFAULT_PAGE} at a time" if kind.paged else "All records, ordered by id,"
     add = functools.partial(
         operation,
         router,
         name=f"list{to_pascal_case(kind.nouns)}",
         summary=f"List {kind.nouns}",
-        description=f"An object by id. {how} unless `limit` says otherwise. Needs `{kind.read}`.",
+        description=(
+            f"An object keyed by id. {how} unless `limit` says otherwise. Needs `{kind.read}`."
+        ),
         tag=kind.many,
         answer=answered(
-            f"The {kind.nouns}, by id; empty where there are none.",
+            f"The {kind.nouns}, keyed by id; empty if there are none.",
             keyed(resource.answer),
             FOR_LISTS,
             headers={"X-Total-Count": COUNT, "Link": NEXT},
@@ -125,7 +127,7 @@ def _parameters(resource: Resource) -> Iterator[Any]:
 
 
 def view_of(resource: Resource, request: Request, who: Identity, data: Any, **members: Any) -> View:
-    """Return the view of a record kind; `members` are further fields of the view."""
+    """Return a view of records of a kind; `members` are further fields of the view."""
     return View(
         item=resource.kind.item,
         data=data,
@@ -168,7 +170,7 @@ def _list_view(
 
 
 def parse_selection(resource: Resource, request: Request, who: Identity) -> Selection:
-    """Return what a request asks for, of what its sender may see.
+    """Return the selection of a request, limited to what the caller may see.
 
     Raises:
         InvalidInput: with every error of the query.
@@ -236,7 +238,7 @@ def _headers(request: Request, page: lists.Page) -> dict[str, str]:
 def _stream_all(
     request: Request, service: Service, resource: Resource, selection: Selection
 ) -> Response:
-    """Return a response that streams a whole list as it is read."""
+    """Return a response that streams a complete list while it is read."""
     dialect = address_of(request).dialect
     with service.ledger.reading() as session:
         total = lists.count(session, resource.record, selection)
@@ -256,7 +258,7 @@ def _stream_all(
 
 
 def _shown_filter(name: str, offered: Filter, titles: Mapping[str, str]) -> ListFilter:
-    """Return the filter as pages offer it; `titles` are those of the list's fields."""
+    """Return a filter as pages show it; `titles` are those of the list's fields."""
     kind: Literal["text", "choice", "time", "number"] = "choice" if offered.choices else "text"
     if offered.convert is parse_int and not offered.refers_to:
         kind = "number"
@@ -264,5 +266,5 @@ def _shown_filter(name: str, offered: Filter, titles: Mapping[str, str]) -> List
         kind = "time"
     label = field_label(name, titles)
     if offered.how == "template":
-        label = f"{field_label(offered.column, titles)}, a part of its name"
+        label = f"{field_label(offered.column, titles)} (part of its name)"
     return ListFilter(name, label, offered.choices, kind)

@@ -1,4 +1,4 @@
-"""The freeze for maintenance: nothing starts while it lasts."""
+"""The maintenance freeze: no job starts while it lasts."""
 
 from datetime import datetime
 from typing import Annotated
@@ -22,19 +22,19 @@ from jobauto_prefect.ledger.records import Freeze
 
 
 class MaintenanceBody(Body):
-    """Why nothing is to start, and until when.
+    """The reason and the end of a freeze.
 
-    `until` is a time, so long from now (`+2h`), or when the clock of the service next shows a time
-    (`06:30`); null: until somebody ends it.
+    `until` is a time, a duration from now (`+2h`), or the next time of day (`06:30`) in the
+    service's time zone; null: until somebody ends it.
     """
 
     reason: Annotated[str, StringConstraints(strip_whitespace=True, max_length=1000)] | None = (
-        Field(default=None, description="Why, for people.")
+        Field(default=None, description="The reason, for people.")
     )
     until: Annotated[str, StringConstraints(strip_whitespace=True, max_length=100)] | None = Field(
         default=None,
-        description="When it ends by itself: a time, so long from now (`+2h`), or the next time "
-        "of day (`06:30`) in the zone of the service; null: when somebody ends it.",
+        description="When it ends by itself: a time, a duration from now (`+2h`), or the next time "
+        "of day (`06:30`) in the service's time zone; null: when somebody ends it.",
     )
 
 
@@ -43,10 +43,10 @@ PATH = "/maintenance.{suffix}"
 
 
 class Maintenance(Answer):
-    """The freeze for maintenance: whether nothing starts just now, and why."""
+    """The maintenance freeze: whether jobs are kept from starting, and why."""
 
-    frozen: bool = Field(description="Whether nothing starts.")
-    reason: str | None = Field(description="Why; null: nobody said.")
+    frozen: bool = Field(description="Whether no job starts.")
+    reason: str | None = Field(description="The reason; null: none was given.")
     since: datetime | None = Field(description="When it began.")
     until: datetime | None = Field(
         description="When it ends by itself; null: when somebody ends it."
@@ -55,17 +55,17 @@ class Maintenance(Answer):
 
 
 @operation(
-    router, f"GET {PATH}", "getMaintenance", "Ask for the freeze for maintenance",
-    "Whether nothing starts just now, why, and until when.",
-    tag=SERVICE, answer=answered("The freeze, or that there is none.", Maintenance),
+    router, f"GET {PATH}", "getMaintenance", "Get the maintenance freeze",
+    "Whether jobs are kept from starting, why, and until when.",
+    tag=SERVICE, answer=answered("The freeze; `frozen` is false if there is none.", Maintenance),
 )  # fmt: skip
 def maintenance(request: Request, who: CurrentUser, service: CurrentService) -> Response:
-    """Whether nothing starts just now, and why."""
+    """Return the current freeze."""
     return respond_plain(request, who, "Maintenance", current_freeze(service))
 
 
 def current_freeze(service: Service) -> JsonObject:
-    """Return the present freeze as answers show it; without one, `frozen` is false."""
+    """Return the current freeze as answers show it; without one, `frozen` is false."""
     with service.ledger.reading() as session:
         return serialize_freeze(freezes.present_freeze(session, service.ledger.clock()))
 
@@ -84,19 +84,19 @@ def serialize_freeze(freeze: Freeze | None) -> JsonObject:
 
 
 @operation(
-    router, f"PUT {PATH}", "beginMaintenance", "Freeze",
-    "No job starts until the freeze ends; running jobs run to their end. Windows that fall "
-    "into it do what `on_closed` of their run template says. Reason and end of a freeze that "
-    "lasts are replaced. Needs `system.config`.",
+    router, f"PUT {PATH}", "beginMaintenance", "Begin a freeze",
+    "No job starts until the freeze ends; running jobs finish. Windows within it follow "
+    "`on_closed` of their run template. Reason and end of a current freeze are replaced. Needs "
+    "`system.config`.",
     tag=SERVICE, answer=answered("The freeze.", Maintenance), errors=WRITE_ERRORS,
     body=MaintenanceBody, body_required=False,
 )  # fmt: skip
 def freeze(
     fields: BodyFields, request: Request, who: CurrentUser, service: CurrentService
 ) -> Response:
-    """Begin a freeze: nothing starts. The reason and the end of one that lasts are replaced.
+    """Begin a freeze, or replace reason and end of the current one.
 
-    When the answer comes, no claim is under way any more that could be granted.
+    The answer waits for all claims in progress, so that none is granted after it.
     """
     who.rights.require("system", "config", None)
     body = parse(MaintenanceBody, fields)
@@ -109,10 +109,10 @@ def freeze(
 
 
 def _parse_end(service: Service, given: str | None) -> datetime | None:
-    """Return the end that somebody names; None: they name none.
+    """Return the given end of a freeze; None if none is given.
 
     Raises:
-        InvalidInput: it is no time, or one that has passed.
+        InvalidInput: it is not a time, or has passed.
     """
     if not given:
         return None
@@ -123,7 +123,7 @@ def _parse_end(service: Service, given: str | None) -> datetime | None:
         try:
             until = later(given, now, zone_of(service.settings.timezone))
         except InvalidInput:
-            message = f"{given!r} is no time; write 2026-05-01T06:30+02:00, +2h or 06:30"
+            message = f"{given!r} is not a time; write 2026-05-01T06:30+02:00, +2h or 06:30"
             raise InvalidInput([Fault("/until", "time", message)]) from None
     if until <= now:
         raise InvalidInput([Fault("/until", "past", f"{until.isoformat()} has passed")])
@@ -132,11 +132,11 @@ def _parse_end(service: Service, given: str | None) -> datetime | None:
 
 @operation(
     router, f"DELETE {PATH}", "endMaintenance", "End the freeze",
-    "What waits may start. Where nothing is frozen nothing changes. Needs `system.config`.",
-    tag=SERVICE, answer=answered("That there is none.", Maintenance),
+    "Waiting jobs may start. Without a freeze nothing changes. Needs `system.config`.",
+    tag=SERVICE, answer=answered("No freeze: `frozen` is false.", Maintenance),
 )  # fmt: skip
 def resume(request: Request, who: CurrentUser, service: CurrentService) -> Response:
-    """End the freeze: what waits may start. Where nothing is frozen, nothing changes."""
+    """End the freeze, so that waiting jobs may start; without one nothing changes."""
     who.rights.require("system", "config", None)
     with service.ledger.writing(who.actor) as session:
         end_freeze(session)

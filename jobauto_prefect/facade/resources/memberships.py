@@ -32,13 +32,13 @@ router = APIRouter()
 @operation(
     router, "GET /company/{company_id}/users.{suffix}", "listMembers",
     "List the members of a company",
-    "An object by the id of the user. Needs `companies.read`.",
+    "An object keyed by user id. Needs `companies.read`.",
     tag="Companies", answer=answered("The members.", keyed(companies.Member)),
 )  # fmt: skip
 def members(
     company_id: CompanyKey, request: Request, who: CurrentUser, service: CurrentService
 ) -> Response:
-    """Return the users of a company with their roles there, by the id of the user."""
+    """Return the members of a company with their roles, keyed by user id."""
     with service.ledger.reading() as session:
         company = get_record(session, Company, company_id)
         who.rights.require("companies", "read", company_id, company)
@@ -83,7 +83,7 @@ def assign_member(
             fields = resolve_names(reading, who, "member", fields)
     body = parse_translated(request, "member", MemberBody, fields)
     if body.company_id not in (None, company_id):
-        message = "company_id is another than the path's"
+        message = "company_id differs from the company of the path"
         raise InvalidInput([Fault("/company_id", "mismatch", message)])
     with service.ledger.writing(who.actor) as session:
         company = get_record(session, Company, company_id)
@@ -98,19 +98,19 @@ def assign_member(
 
 
 class MembershipEnded(Answer):
-    """The user is no member of the company any more."""
+    """The user is no longer a member of the company."""
 
     company_id: int = Field(description="The company.")
     user_id: int = Field(description="The user.")
-    deleted: Literal[1] = Field(description="How many memberships have ended.")
+    deleted: Literal[1] = Field(description="The number of removed memberships.")
     success: Literal[True] = Field(description="Always true.")
 
 
 @operation(
     router, "DELETE /company/{company_id}/user/{user_id}", "removeMember",
     "Remove a user from a company",
-    "The user is no member any more. Needs `members.update`.",
-    tag="Companies", answer=answered("It is done.", MembershipEnded), errors=(409,),
+    "The user is no longer a member. Needs `members.update`.",
+    tag="Companies", answer=answered("The membership was removed.", MembershipEnded), errors=(409,),
 )  # fmt: skip
 def remove_member(
     company_id: CompanyKey,
@@ -119,7 +119,7 @@ def remove_member(
     who: CurrentUser,
     service: CurrentService,
 ) -> Response:
-    """End a membership."""
+    """Remove a membership."""
     with service.ledger.writing(who.actor) as session:
         company = get_record(session, Company, company_id)
         memberships.remove_member(session, who, company, user_id)

@@ -1,4 +1,4 @@
-"""What Prefect has and does: where it differs from the records, its work pools and workers."""
+"""Prefect beside the records: drift, its correction, and the pruning of both."""
 
 import asyncio
 from dataclasses import asdict
@@ -19,24 +19,24 @@ from jobauto_prefect.facade.service import CurrentService, Service
 from jobauto_prefect.ledger.queries.companies import company_slugs
 
 PRUNE_SECONDS = 5.0
-"""How long one request lets go of what is kept no longer."""
+"""How long one request deletes records."""
 
 
 router = APIRouter()
 
 
 class Drift(Answer):
-    """Where Prefect has something else than a run template says, or a deployment of none."""
+    """A run template that differs in Prefect, or a deployment without run template."""
 
     runtemplate_id: int | None = Field(
-        description="The run template; null: the deployment is none's."
+        description="The run template; null: the deployment belongs to none."
     )
-    deployment: str = Field(description="The name its deployment should have, or has.")
-    differences: dict[str, Difference] = Field(description="Field by field.")
+    deployment: str = Field(description="The name that its deployment should have, or has.")
+    differences: dict[str, Difference] = Field(description="The differences by field.")
 
 
 class Settlement(Answer):
-    """What was done about one object that somebody changed in Prefect."""
+    """The correction of an object that was changed in Prefect."""
 
     kind: str = Field(
         description="The kind of the record: app, runtemplate, eventrule, credential or credtype."
@@ -44,54 +44,54 @@ class Settlement(Answer):
     id: int = Field(description="The id of the record.")
     name: str = Field(description="The name of the object in Prefect.")
     taken_over: list[str] = Field(
-        description="The fields that the record now says as Prefect does."
+        description="The fields of the record that were taken over from Prefect."
     )
     restored: list[str] = Field(
-        description="The fields that Prefect is told again as the record says."
+        description="The fields in Prefect that are restored from the record."
     )
 
 
 class Reconciled(Answer):
-    """What somebody changed in Prefect, and what was done about it."""
+    """The corrections of changes made in Prefect."""
 
     settled: list[Settlement] = Field(
-        description="An object each; what is restored is so once Prefect is told."
+        description="One entry per object; values are restored once Prefect has received them."
     )
 
 
 class PrunedKind(Answer):
-    """How many records of a kind went, or with `dry_run` would go."""
+    """How many records of a kind were deleted, or with `dry_run` would be."""
 
     kind: Literal["events", "output", "jobs", "tasks", "runs"] = Field(
-        description="`output` counts the jobs whose output and artifacts went, `runs` the flow "
-        "runs in Prefect beside those that went with their jobs."
+        description="`output` counts the jobs whose output and artifacts were deleted, `runs` the "
+        "flow runs in Prefect other than those deleted with their jobs."
     )
     company_id: int | None = Field(
-        description="Whose they are; null: of no company, or, of `runs`, of all."
+        description="Their company; null: of no company or, for `runs`, of all companies."
     )
     company: str | None = Field(description="Slug of the company.")
-    count: int = Field(description="How many.")
+    count: int = Field(description="Their number.")
 
 
 class Pruned(Answer):
-    """What is kept no longer."""
+    """The result of pruning."""
 
-    dry_run: bool = Field(description="Whether it was only counted.")
-    complete: bool = Field(description="Whether nothing more is to go.")
-    pruned: list[PrunedKind] = Field(description="An object for each kind and company.")
+    dry_run: bool = Field(description="Whether records were only counted.")
+    complete: bool = Field(description="Whether nothing is left to delete.")
+    pruned: list[PrunedKind] = Field(description="One entry per kind and company.")
 
 
 @operation(
     router, "GET /drift.{suffix}", "listDrift", "Compare Prefect with the records",
-    "The run templates whose flow, work pool or deployment in Prefect is not what the records "
-    "say, an object by id; of the companies one may see. Writing the run template puts it "
-    "right. 503 while Prefect is away.",
-    tag=SERVICE, answer=answered("Those that differ.", keyed(Drift)),
+    "The run templates whose flow, work pool or deployment in Prefect differs from the records, "
+    "as an object keyed by id, for the companies one may see. Writing the run template corrects "
+    "it. 503 while Prefect is unavailable.",
+    tag=SERVICE, answer=answered("The run templates that differ.", keyed(Drift)),
 )  # fmt: skip
 async def list_drift(request: Request, who: CurrentUser, service: CurrentService) -> Response:
-    """Return the run templates for which Prefect has something else than the records say, by id.
+    """Return the run templates that differ in Prefect, keyed by id.
 
-    Who sees all companies gets the deployments that are no run template's, too, by Prefect's id.
+    Callers who see all companies also get deployments without run template, by Prefect's id.
     """
     context, companies = service.outbox_worker.context, who.rights.companies_with("jobs.read")
     drifts = await find_drift(context, companies)
@@ -117,14 +117,14 @@ async def list_drift(request: Request, who: CurrentUser, service: CurrentService
 
 @operation(
     router, "POST /reconcile.{suffix}", "reconcile",
-    "Settle now what somebody changed in Prefect",
-    "Whether a deployment is paused, its cron expression and its time zone are taken over into "
-    "the record; all else is restored. The services do the same by themselves, bit by bit. "
-    "Needs `system.config`. 503 while Prefect is away.",
-    tag=SERVICE, answer=answered("What was done.", Reconciled), errors=(413, 415),
+    "Correct changes made in Prefect now",
+    "A deployment's paused state, cron expression and time zone are taken over into the record; "
+    "everything else is restored in Prefect. The services do the same step by step. Needs "
+    "`system.config`. 503 while Prefect is unavailable.",
+    tag=SERVICE, answer=answered("The corrections.", Reconciled), errors=(413, 415),
 )  # fmt: skip
 async def reconcile(request: Request, who: CurrentUser, service: CurrentService) -> Response:
-    """Settle what somebody changed in Prefect, of all companies; return what was done."""
+    """Correct changes made in Prefect, for all companies; return the corrections."""
     who.rights.require("system", "config", None)
     corrections = await correct_all(service.outbox_worker.context)
     service.outbox_worker.wake()
@@ -134,12 +134,12 @@ async def reconcile(request: Request, who: CurrentUser, service: CurrentService)
 
 
 @operation(
-    router, "POST /prune.{suffix}", "prune", "Delete what is kept no longer",
-    "Jobs, their output and their flow runs in Prefect, tasks and events that are older, or "
-    "more, than settings, companies and run templates say (field `retention`). The services "
-    "do the same by themselves once an hour. After a few seconds it is left at that: repeat "
-    "it while `complete` is false. Needs `system.config`. 503 while Prefect is away.",
-    tag=SERVICE, answer=answered("What went.", Pruned), errors=(413, 415),
+    router, "POST /prune.{suffix}", "prune", "Delete records past their retention",
+    "Deletes jobs, their output and their flow runs in Prefect, tasks and events beyond the "
+    "retention of settings, companies and run templates (field `retention`). The services do the "
+    "same once an hour. The request stops after a few seconds: repeat it while `complete` is "
+    "false. Needs `system.config`. 503 while Prefect is unavailable.",
+    tag=SERVICE, answer=answered("What was deleted.", Pruned), errors=(413, 415),
 )  # fmt: skip
 async def prune(
     request: Request,
@@ -148,10 +148,10 @@ async def prune(
     dry_run: Annotated[
         Boolean | None,
         WithJsonSchema({"type": "boolean"}),
-        Query(description="Only say what would go."),
+        Query(description="Only report what would be deleted."),
     ] = None,
 ) -> Response:
-    """Delete what is kept no longer, for some seconds; with `dry_run` only say what it is."""
+    """Delete records past their retention for some seconds; with `dry_run` only count them."""
     who.rights.require("system", "config", None)
     pruner = Pruner(service.outbox_worker.context)
     tally = await (pruner.preview() if dry_run else pruner.prune(PRUNE_SECONDS))

@@ -1,4 +1,4 @@
-"""Signing in and out, and what this service holds about oneself."""
+"""Signing in and out, and the export of one's own data."""
 
 from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
@@ -52,8 +52,8 @@ PASSWORD_TOO: list[Json] = [{}, {"basic": []}]
 SIGN_IN_FORM: Json = {
     "type": "object",
     "properties": {
-        "username": {"type": "string", "description": "The login; `login` is the same."},
-        "login": {"type": "string", "description": "The login; `username` is the same."},
+        "username": {"type": "string", "description": "The login; `login` is an alias."},
+        "login": {"type": "string", "description": "The login; `username` is an alias."},
         "password": {"type": "string", "description": "The password."},
     },
 }
@@ -61,7 +61,9 @@ SIGN_IN_BODY = json_body(SIGN_IN_FORM, required=False, **{FORM: {"schema": SIGN_
 SIGN_OUT_BODY = json_body(
     {
         "type": "object",
-        "properties": {"token": {"type": "string", "description": "A token of one's own."}},
+        "properties": {
+            "token": {"type": "string", "description": "One of the caller's own tokens."}
+        },
     },
     required=False,
 )
@@ -69,10 +71,10 @@ router = APIRouter()
 
 
 def read_sign_in_fields(raw: RawBody, request: Request) -> Fields:
-    """Return the fields of the query, and of the body: a JSON object whatever its type, or a form.
+    """Return the fields of query and body: a form, or a JSON object of any media type.
 
     Raises:
-        InvalidInput: it is neither.
+        InvalidInput: the body is neither.
     """
     fields = read_query(request)
     is_form = request.headers.get("content-type", "").startswith(FORM)
@@ -90,25 +92,25 @@ SignInFields = Annotated[Fields, Depends(read_sign_in_fields)]
 
 
 class SignedInUser(Answer):
-    """Who has signed in."""
+    """The user who signed in."""
 
-    id: int = Field(description="The number of the record.")
+    id: int = Field(description="The id of the user.")
     login: str = Field(description="The name to sign in with.")
-    email: str | None = Field(description="Address for mail.")
+    email: str | None = Field(description="Mail address.")
 
 
 class SignedIn(Answer):
     """A token, for the header `Authorization: Bearer TOKEN`."""
 
     token: str = Field(description="The token; it is shown here only.")
-    expires_at: datetime = Field(description="When it ends to count; null: never.")
+    expires_at: datetime = Field(description="When it expires; null: never.")
     user: SignedInUser = Field(description="The user.")
     status: Literal["success"] = Field(description="Always success.")
     message: str = Field(description="One line for people.")
 
 
 def login(request: Request, fields: SignInFields, service: CurrentService) -> Response:
-    """Issue a token for a login and a password: JSON, form, query, or a Basic header."""
+    """Issue a token for login and password, sent as JSON, form, query or Basic header."""
     if _wants_form(fields, request):
         return service.sign_in_form(request)
     name, password = _read_credentials(fields, request)
@@ -134,9 +136,9 @@ def _sign_in_parameters() -> Iterator[Any]:
 for method, name, body in (("GET", "signInByGet", None), ("POST", "signIn", SIGN_IN_BODY)):
     add = operation(
         router, f"{method} /login.{{suffix}}", name, "Sign in",
-        "A token for a login and a password, which come in the query, as JSON, as a form, or as "
-        "a Basic header. The token counts for 12 hours. Whatever is wrong, the answer is the "
-        "same.",
+        "Issues a token for login and password, sent in the query, as JSON, as a form or in a "
+        "Basic header. The token is valid for 12 hours. The error does not tell whether login or "
+        "password is wrong.",
         tag=SIGNING_IN, answer=answered("The token.", SignedIn), errors=SIGN_IN_ERRORS,
         security=PASSWORD_TOO, request_body=body,
         parameters=_sign_in_parameters,
@@ -145,7 +147,7 @@ for method, name, body in (("GET", "signInByGet", None), ("POST", "signIn", SIGN
 
 
 def _wants_form(fields: Fields, request: Request) -> bool:
-    """Whether somebody opened the page, and has sent no credentials yet."""
+    """Whether the request opens the sign-in page, without credentials."""
     is_page = request.method == "GET" and request.path_params.get("suffix") == "html"
     return is_page and not fields and "authorization" not in request.headers
 
@@ -162,7 +164,7 @@ def _read_credentials(fields: Fields, request: Request) -> tuple[str, str]:
 
 
 class SignedOut(Answer):
-    """The token is worth nothing any more."""
+    """The token was revoked."""
 
     message: str = Field(description="One line for people.")
     status: Literal["success"] = Field(description="Always success.")
@@ -170,14 +172,14 @@ class SignedOut(Answer):
 
 @operation(
     router, "POST /logout", "signOut", "Sign out",
-    "Revokes the token of the body, one's own, else the bearer token of the request.",
-    tag=SIGNING_IN, answer=answered("It is revoked.", SignedOut), errors=(413, 415),
+    "Revokes the caller's own token in the body, otherwise the bearer token of the request.",
+    tag=SIGNING_IN, answer=answered("The token was revoked.", SignedOut), errors=(413, 415),
     twin="/logout.{suffix}", request_body=SIGN_OUT_BODY, fields=lambda: ("token",),
 )  # fmt: skip
 def logout(
     request: Request, fields: SignInFields, who: CurrentUser, service: CurrentService
 ) -> Response:
-    """Revoke a token of one's own: `token` of the body, else the one this request came with."""
+    """Revoke one of the caller's tokens: `token` of the body, else the request's own."""
     with service.ledger.writing(who.actor) as session:
         _get_own_token(session, fields, who).revoked_at = session.clock()
     return respond_plain(
@@ -192,10 +194,12 @@ def _get_own_token(session: WritingSession, fields: Fields, who: Identity) -> To
             raise InvalidInput([Fault("/token", "type", "must be a text")])
         named = bearer(session, text, session.clock())
         if named is None or who.user_id is None or named.user_id != who.user_id:
-            raise InvalidInput([Fault("/token", "reference", "this is none of your valid tokens")])
+            raise InvalidInput(
+                [Fault("/token", "reference", "this is not one of your valid tokens")]
+            )
         return get_record(session, Token, named.token_id)
     if who.token_id is None:
-        message = "only a token can be signed out: as Bearer, or as token in the body"
+        message = "send the token to revoke, as Bearer or as token in the body"
         raise InvalidInput([Fault("/token", "required", message)])
     return get_record(session, Token, who.token_id)
 
@@ -213,7 +217,7 @@ class ExportMetadata(Answer):
 
 
 class DataExport(Answer):
-    """What the service holds about a user: the newest 1000 jobs and audit entries, all else."""
+    """The data held about a user: all of it, but only the newest 1000 jobs and audit entries."""
 
     export_metadata: ExportMetadata = Field(description="About the export.")
     user_profile: users.User = Field(description="The user.")
@@ -222,15 +226,17 @@ class DataExport(Answer):
     )
     tokens: list[users.Token] = Field(description="The tokens of the user.")
     job_history: list[jobs.Job] = Field(description="The jobs the user has started.")
-    audit_trails: list[audit_entries.AuditEntry] = Field(description="What the user has done.")
+    audit_trails: list[audit_entries.AuditEntry] = Field(
+        description="The audit entries of the user's actions."
+    )
 
 
 def data_export(
     request: Request, _fields: SignInFields, who: CurrentUser, service: CurrentService
 ) -> Response:
-    """Return what this service holds about the user who asks."""
+    """Return the data held about the caller."""
     if who.user_id is None:
-        raise Forbidden("only a user has data of their own; the local operator is none")
+        raise Forbidden("only users have data of their own, and the local operator is no user")
     with service.ledger.reading() as session:
         user = get_record(session, User, who.user_id)
         data = {
@@ -251,15 +257,15 @@ def data_export(
 
 
 def _export_fields() -> tuple[str, ...]:
-    return "action", "format"  # of published clients
+    return "action", "format"  # sent by published clients
 
 
 for method, name, errors in (("GET", "exportData", ()), ("POST", "exportDataByPost", (413, 415))):
     add = operation(
-        router, f"{method} /data-export", name, "Export one's data",
-        "What this service holds about the user who asks: profile, memberships, tokens, and "
-        "the newest jobs and audit entries.",
-        tag=SIGNING_IN, answer=answered("All of it.", DataExport), errors=errors,
+        router, f"{method} /data-export", name, "Export one's own data",
+        "The data this service holds about the caller: profile, memberships, tokens, and the "
+        "newest jobs and audit entries.",
+        tag=SIGNING_IN, answer=answered("The data.", DataExport), errors=errors,
         twin="/data-export.{suffix}", fields=_export_fields,
     )  # fmt: skip
     add(data_export)

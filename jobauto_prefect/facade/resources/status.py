@@ -29,44 +29,46 @@ class Ping(Answer):
 
 
 class Status(Answer):
-    """What this service is; the numbers of records for those with `system.logs`."""
+    """The state of the service, with numbers of records for callers with `system.logs`."""
 
     version: str = Field(description="The version of this service.")
-    timestamp: datetime = Field(description="When this was true.")
+    timestamp: datetime = Field(description="When the state was read.")
     prefect: str = Field(description="Address of Prefect's API.")
     prefect_ui: str = Field(description="Address of Prefect's UI.")
-    waiting_for_prefect: int = Field(description="How many changes Prefect has not been told yet.")
+    waiting_for_prefect: int = Field(
+        description="How many changes have not been sent to Prefect yet."
+    )
     prefect_away: str | None = Field(
-        description="Why Prefect did not take the last change; null: it did, or was told none."
+        description="Why Prefect did not take the last change; null: it did, or there was none."
     )
     extra_env: list[str] = Field(
-        description="Names that jobs of all applications may be given beside those of their "
-        "definitions."
+        description="Variables that jobs of all applications may be given in addition to those of "
+        "their definitions."
     )
-    database: str = Field(description="What the ledger is kept in, with its version.")
+    database: str = Field(description="The database of the ledger, with its version.")
     daemon: Literal["active", "inactive"] = Field(
-        description="Whether `jobauto services` has signed within the last minute."
+        description="Whether `jobauto services` gave a sign of life within the last minute."
     )
     maintenance: Maintenance | None = Field(
-        description="The freeze for maintenance that lasts; null: there is none."
+        description="The current maintenance freeze; null: there is none."
     )
     app: int | None = Field(default=None, description="Number of applications.")
     company: int | None = Field(default=None, description="Number of companies.")
     runtemplate: int | None = Field(default=None, description="Number of run templates.")
     job: int | None = Field(default=None, description="Number of jobs.")
     user: int | None = Field(default=None, description="Number of users.")
-    topic: int | None = Field(default=None, description="How many topics there are.")
-    credential: int | None = Field(default=None, description="How many credentials there are.")
+    topic: int | None = Field(default=None, description="Number of topics.")
+    credential: int | None = Field(default=None, description="Number of credentials.")
     credential_type: int | None = Field(
         default=None,
-        description="How many credential types there are.",
+        description="Number of credential types.",
     )
-    event_source: int | None = Field(default=None, description="How many event sources there are.")
-    event_rule: int | None = Field(default=None, description="How many event rules there are.")
+    event_source: int | None = Field(default=None, description="Number of event sources.")
+    event_rule: int | None = Field(default=None, description="Number of event rules.")
 
 
 class Endpoint(Answer):
-    """A path, and what may be done there."""
+    """A path and its methods."""
 
     path: str = Field(description="The path.")
     methods: list[str] = Field(description="The HTTP methods.")
@@ -79,19 +81,19 @@ class Index(Answer):
 
 
 @operation(
-    router, "GET /ping.{suffix}", "ping", "Ask for a sign of life",
-    "Open to all, for probes. 503 while the database is away.",
+    router, "GET /ping.{suffix}", "ping", "Check whether the service answers",
+    "Needs no authentication; for probes. 503 while the database is unavailable.",
     tag=SERVICE, answer=answered("The service and its database answer.", Ping), security=OPEN,
 )  # fmt: skip
 def ping(request: Request, service: CurrentService) -> Response:
-    """Return a sign of life of facade and ledger, open to all; 503 while the ledger is away."""
+    """Answer pong, without authentication; 503 while the ledger can't be written."""
     with service.ledger.reading() as session:
         require_writable(session)
     return respond_plain(request, None, "Ping", {"ping": "pong"})
 
 
 def status(request: Request, who: CurrentUser, service: CurrentService) -> Response:
-    """Return what this service is, and how many records it holds."""
+    """Return the state of the service, with numbers of records for those who may see them."""
     with service.ledger.reading() as session:
         counts = record_counts(session)
         waiting = waiting_messages(session)
@@ -116,9 +118,9 @@ def status(request: Request, who: CurrentUser, service: CurrentService) -> Respo
 
 for name, asked in (("status", "GET /status"), ("statusAs", "GET /status.{suffix}")):
     add = operation(
-        router, asked, name, "Ask how the service is",
-        "Its version, its neighbours, and for those with `system.logs` how much it holds.",
-        tag=SERVICE, answer=answered("What the service is.", Status), twin=None,
+        router, asked, name, "Get the state of the service",
+        "Its version, its Prefect and database, and numbers of records for `system.logs`.",
+        tag=SERVICE, answer=answered("The state of the service.", Status), twin=None,
     )  # fmt: skip
     add(status)
 
@@ -129,7 +131,7 @@ for name, asked in (("status", "GET /status"), ("statusAs", "GET /status.{suffix
     tag=SERVICE, answer=answered("All endpoints.", Index),
 )  # fmt: skip
 def index(request: Request, who: CurrentUser) -> Response:
-    """Return all endpoints there are."""
+    """Return all endpoints."""
     listed = [
         {"path": path, "methods": sorted(method.upper() for method in methods)}
         for path, methods in request.app.openapi()["paths"].items()

@@ -1,4 +1,4 @@
-"""What people who write event rules are offered; it has no effect until they write it."""
+"""Suggestions for event rules; they have no effect until somebody writes the rule."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict
@@ -48,22 +48,22 @@ router = APIRouter()
 
 
 class SuggestedMapping(Answer):
-    """How values of one application's jobs could get to another one."""
+    """How values of one application's jobs can be passed to another."""
 
     env_mapping: dict[str, str] = Field(
-        description="Environment key to selector in the event. Read: an object; written: an "
-        "object, or the JSON text of one."
+        description="Environment key to selector in the event: an object, in requests also its "
+        "JSON text."
     )
     flows: dict[str, str] = Field(
-        description="Environment key to what it gets without a mapping, by `consumes`."
+        description="Environment key to what is passed without a mapping, by `consumes`."
     )
     selectors: dict[str, list[str]] = Field(
-        description="Environment key to the selectors that fit it, the most useful first."
+        description="Environment key to the matching selectors, the most useful first."
     )
 
 
 class SuggestedRule(Answer):
-    """A rule as it would be written."""
+    """A rule that could be written."""
 
     event_source_id: int | None = Field(
         default=None,
@@ -76,12 +76,12 @@ class SuggestedRule(Answer):
     runtemplate_id: int = Field(description="The run template.")
     evidence: str | None = Field(
         default=None,
-        description="The kind of record whose changes count; null: any.",
+        description="The kind of record whose changes start it; null: any.",
     )
-    operation: str | None = Field(default=None, description="Which changes count.")
+    operation: str | None = Field(default=None, description="Which changes start it.")
     env_mapping: dict[str, str] = Field(
-        description="Environment key to selector in the event. Read: an object; written: an "
-        "object, or the JSON text of one."
+        description="Environment key to selector in the event: an object, in requests also its "
+        "JSON text."
     )
 
 
@@ -89,20 +89,20 @@ class Suggestion(Answer):
     """A rule for an event that the application of a run template consumes."""
 
     event: str = Field(description="The event that the application consumes.")
-    description: str = Field(description="What it is for.")
+    description: str = Field(description="The description of the event.")
     rule: SuggestedRule = Field(description="What to write to `/eventrule/`.")
 
 
 class Suggestions(Answer):
-    """Rules that could be written; nothing starts by them."""
+    """Rules that could be written; they start nothing until then."""
 
     suggestions: list[Suggestion] = Field(description="The rules.")
 
 
 @operation(
     router, "GET /app/{app_id}/mapping.{suffix}", "suggestMapping", "Suggest a mapping",
-    "How values of the jobs of another application could get to this one: a mapping by names "
-    "and inputs, what flows by `consumes` without one, and the selectors that fit each key.",
+    "How values of another application's jobs can be passed to this one: a mapping by names and "
+    "inputs, what `consumes` passes without one, and the matching selectors of each key.",
     tag="Applications", answer=answered("The suggestion.", SuggestedMapping),
 )  # fmt: skip
 def mapping(
@@ -112,7 +112,7 @@ def mapping(
     who: CurrentUser,
     service: CurrentService,
 ) -> Response:
-    """Return how values of one application's jobs could get to this one."""
+    """Return how values of one application's jobs can be passed to this one."""
     with service.ledger.reading() as session:
         source_id = _resolve_app(session, who, source_app_id)
         target, source = (
@@ -133,8 +133,8 @@ def _resolve_app(session: ReadingSession, who: Identity, word: str) -> int:
     router, "GET /runtemplate/{template_id}/suggestions.{suffix}", "suggestRules",
     "Suggest rules",
     "Rules that would start the run template for the events its application consumes: after "
-    "run templates of its company that emit them, or for changes of event sources. Those that "
-    "are there are left out. Needs `jobs.read`.",
+    "run templates of its company that emit them, or for changes of event sources. Existing "
+    "rules are left out. Needs `jobs.read`.",
     tag="Run templates", answer=answered("The rules.", Suggestions),
 )  # fmt: skip
 def suggestions(
@@ -154,7 +154,7 @@ def suggestions(
 
 
 def _trigger_key(rule: Mapping[str, Any]) -> RuleTrigger:
-    """Return what of a rule tells whether it exists already, whatever it maps."""
+    """Return what identifies a rule, whatever its mapping."""
     source, template = rule.get("event_source_id"), rule.get("runtemplate_source_id")
     return source, template, rule.get("evidence"), rule.get("operation", "any")
 

@@ -1,4 +1,4 @@
-"""What an operator may do about a task that has ended: have it tried again, or excuse it."""
+"""Actions on a task that has ended: retry and excuse."""
 
 from typing import Annotated, Any
 
@@ -26,9 +26,9 @@ Why = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_
 
 
 class ExcuseBody(Body):
-    """Why it is all right that a window failed or was missed."""
+    """Why a failed or missed window is acceptable."""
 
-    why: Why = Field(description="Why it is all right.")
+    why: Why = Field(description="The reason.")
 
 
 TaskKey: Any = number_key("taskId", "task")
@@ -36,15 +36,15 @@ router = APIRouter()
 
 
 @operation(
-    router, "POST /task/{task_id}/retry.{suffix}", "retryTask", "Try a task once more",
-    "A failed or missed task is open again, and one more attempt at it starts now; its "
-    "deadline is one window length later. Needs `jobs.execute`.",
-    tag="Tasks", answer=answered("The job of that attempt.", Job), errors=(409, 413, 415),
+    router, "POST /task/{task_id}/retry.{suffix}", "retryTask", "Retry a task",
+    "Reopens a failed or missed task and starts another attempt now; the new deadline is one "
+    "window length from now. Needs `jobs.execute`.",
+    tag="Tasks", answer=answered("The job of the attempt.", Job), errors=(409, 413, 415),
 )  # fmt: skip
 def retry(
     task_id: TaskKey, request: Request, who: CurrentUser, service: CurrentService
 ) -> Response:
-    """Start one more attempt at a failed or missed window, now; return its job."""
+    """Start another attempt at a failed or missed window now; return its job."""
     with service.ledger.writing(who.actor) as session:
         task = _get_task(session, task_id, who, "execute")
         reason = inactive_reason(task.runtemplate)
@@ -59,7 +59,7 @@ def retry(
 
 @operation(
     router, "POST /task/{task_id}/excuse.{suffix}", "excuseTask", "Excuse a task",
-    "Keeps with a failed or missed task why that is all right; its state stays. Needs "
+    "Records why a failed or missed task is acceptable; its state does not change. Needs "
     "`jobs.update`.",
     tag="Tasks", answer=answered("The task.", ShownTask), errors=WRITE_ERRORS, body=ExcuseBody,
 )  # fmt: skip
@@ -70,7 +70,7 @@ def excuse(
     who: CurrentUser,
     service: CurrentService,
 ) -> Response:
-    """Keep with a failed or missed task why that is all right."""
+    """Record why a failed or missed task is acceptable."""
     body = parse(ExcuseBody, fields)
     return respond_plain(
         request, who, f"Excuse of task {task_id}", _excuse(service, task_id, who, body)

@@ -1,4 +1,4 @@
-"""The routes that create or update a record: one for each resource that can be written."""
+"""The routes that create or update records, for each kind that can be written."""
 
 import functools
 from collections.abc import Callable, Iterable, Mapping
@@ -65,24 +65,24 @@ LOCATION: Json = {
     "schema": {"type": "string", "format": "uri-reference"},
 }
 IS_REPLAYED: Json = {
-    "description": "The answer of the first request with this `Idempotency-Key` is given again.",
+    "description": "The answer repeats that to the first request with this `Idempotency-Key`.",
     "schema": {"type": "string", "enum": ["true"]},
 }
 
 
 class Written(Answer):
-    """What the answer to a write has besides the record."""
+    """Fields of the answer to a write, in addition to the record's."""
 
     created: bool = Field(description="Whether the record is new.")
     warnings: list[answers.Fault] = Field(
         default=[],
-        description="What is allowed and surely wrong.",
+        description="What is allowed but almost certainly wrong.",
     )
 
 
 @dataclass(frozen=True, slots=True, eq=False)  # FastAPI needs a hash
 class Both:
-    """Says in the document that an answer is a record and `Written`, with further fields."""
+    """Documents an answer as a record and `Written`, with further fields."""
 
     fields: Json
 
@@ -96,11 +96,11 @@ class Both:
 
 @dataclass(frozen=True, slots=True)
 class UpsertRequest:
-    """A request to create or update a record, read before anything is written.
+    """A request to create or update a record, parsed before anything is written.
 
-    `key` is the id or name of the record to update; None: it is new, or known by its natural key.
-    `shows_work`: the answer tells of jobs, what they wait for or what became of them. `once` is
-    there where the request came with an `Idempotency-Key`.
+    `key` is the id or name of the record to update; None: it is new, or found by its natural key.
+    `shows_work`: the answer includes why jobs wait, or numbers of jobs. `once` is set if the
+    request has an `Idempotency-Key`.
     """
 
     request: Request
@@ -114,7 +114,7 @@ class UpsertRequest:
 
 def add_upsert(router: APIRouter, resource: Resource) -> None:
     """Add the routes that write records of a kind."""
-    assert resource.body is not None  # noqa: S101 - what can be written has one
+    assert resource.body is not None  # noqa: S101 - kinds that can be written have one
 
     def read_new(fields: Any, raw: RawBody, request: Request, who: CurrentUser) -> UpsertRequest:
         return _read(resource, fields, raw, request, who)
@@ -132,7 +132,7 @@ def add_upsert(router: APIRouter, resource: Resource) -> None:
             raise OtherId(record_id, given)
         return _read(resource, fields | {"id": record_id}, raw, request, who)
 
-    for function in (read_new, read_update):  # each row has its own kind of body
+    for function in (read_new, read_update):  # each kind has its own body
         function.__annotations__["fields"] = resource.reader.fields
     read_update.__annotations__["record_id"] = key_type(resource.record)
 
@@ -174,7 +174,7 @@ def add_upsert(router: APIRouter, resource: Resource) -> None:
         add,
         name=f"update{to_pascal_case(kind.noun)}",
         summary=f"Update {kind.noun}",
-        description=f"Changes the fields given. Needs `{kind.permissions}.update`.",
+        description=f"Changes the given fields. Needs `{kind.permissions}.update`.",
         errors=(*WRITE_ERRORS, 422),
         request_body=json_body(changed, required=False),
         parameters=lambda: (IDEMPOTENCY_KEY,),
@@ -188,12 +188,12 @@ def add_upsert(router: APIRouter, resource: Resource) -> None:
 
 def _describe_write(resource: Resource) -> str:
     kind = resource.kind
-    known = f" Without an id it is known by its {kind.known_by}." if kind.known_by else ""
+    known = f" Without an id it is found by its {kind.known_by}." if kind.known_by else ""
     needed = " and ".join(" or ".join(f"`{field}`" for field in group) for group in kind.required)
     return (
-        f"Creates or updates: an update changes only the fields given. The id may be in the query "
+        f"Creates or updates: an update changes only the given fields. The id may be in the query "
         f"(`{kind.parameter}`) or in the body (`id` or `{kind.item}_id`).{known}"
-        f" A new one needs {needed or 'a whole definition'}.{resource.note}"
+        f" A new one needs {needed or 'a complete definition'}.{resource.note}"
         f" Needs `{kind.permissions}.create` or `{kind.permissions}.update`."
     )
 
@@ -203,7 +203,7 @@ def _declare_answer(resource: Resource) -> Mapping[int, Json]:
     words = to_pascal_case(kind.noun)
     verbs = ("get", "update", "delete") if kind.deletable else ("get", "update")
     return answered(
-        f"The {kind.noun}, whether it is new or was there.",
+        f"The {kind.noun}, created or updated.",
         Annotated[resource.answer | Written, Both(resource.repeated)],
         status=201,
         headers={"Location": LOCATION, REPLAYED: IS_REPLAYED},
@@ -214,7 +214,7 @@ def _declare_answer(resource: Resource) -> Mapping[int, Json]:
 
 def _body_fields(resource: Resource) -> Iterable[str]:
     kind = resource.kind
-    assert resource.body is not None  # noqa: S101 - what can be written has one
+    assert resource.body is not None  # noqa: S101 - kinds that can be written have one
     yield from (kind.parameter, "id", f"{kind.item}_id", *kind.aliases)
     yield from resource.reader.names(resource.body)
 
@@ -233,12 +233,12 @@ def _read(
 
 
 def _write(resource: Resource, asked: UpsertRequest, who: Identity, service: Service) -> Response:
-    """Write what is asked, and answer with the record.
+    """Write a record and answer with it.
 
-    The answer is made after the commit: no lock waits for it. One that is kept for an
-    `Idempotency-Key`, or tells of work besides, is made before.
+    The answer is made after the commit, so that it holds no locks. One that is stored for an
+    `Idempotency-Key`, or shows work, is made before.
     """
-    assert resource.write is not None  # noqa: S101 - rows without it have no route
+    assert resource.write is not None  # noqa: S101 - kinds without it have no route
     ledger, once, answer = service.ledger, asked.once, None
     with ledger.writing(who.actor) as session:
         if once is not None and (first := once.stored_response(session)) is not None:
@@ -265,16 +265,16 @@ def _write(resource: Resource, asked: UpsertRequest, who: Identity, service: Ser
 def _authorize_replay(
     session: WritingSession, resource: Resource, who: Identity, first: Response
 ) -> None:
-    """Require that who is given an answer again may still change the record that it shows.
+    """Require that the caller of a repeated request may still change the record in the answer.
 
     Raises:
-        NotFound: the record is gone, or they may not see it any more.
-        Forbidden: they may see it and not change it.
+        NotFound: the record is deleted, or the caller may no longer see it.
+        Forbidden: the caller may see it, but not change it.
     """
     record_id = int(first.headers["location"].rpartition("/")[2].removesuffix(".json"))
     record = session.get(resource.record, record_id)
     if record is None:
-        raise NotFound(f"there is no {noun_of(resource.record)} {record_id} any more")
+        raise NotFound(f"{noun_of(resource.record)} {record_id} no longer exists")
     if not resource.is_own(who, record):
         who.rights.require(resource.kind.permissions, "update", company_of(record), record)
 
@@ -302,21 +302,21 @@ def _write_request(
 
 
 def _require_new(request: Request, resource: Resource, written: WriteResult) -> None:
-    """Require a new record where the request says that it wants no other (RFC 9110, 13.1.2).
+    """Require a new record if the request has `If-None-Match: *` (RFC 9110, 13.1.2).
 
     Raises:
-        RecordExists: there was one already; what was written of it is taken back.
+        RecordExists: the record existed before; the transaction is rolled back.
     """
     if request.headers.get("if-none-match") == "*" and not written.created:
         named = f"{resource.kind.one.lower()} {written.record.id}"
-        raise RecordExists(f"there is one of this name already: {named}; change that one, or "
-                           "choose another name")  # fmt: skip
+        raise RecordExists(f"this name is taken by {named}; change that record, or choose "
+                           "another name")  # fmt: skip
 
 
 def _pop_key(fields: Fields, resource: Resource) -> int | str | None:
     """Return the id or name of the record to update: query parameter, `id` or `<item>_id`.
 
-    None: there is none, or it is null; the record is new or known by its natural key.
+    None if it is missing or null: the record is new, or found by its natural key.
     """
     keys = {
         name: fields.pop(name)
@@ -337,7 +337,7 @@ def _parse_key(name: str, value: Any) -> int | str:
 
 
 def _apply_aliases(fields: Fields, aliases: Mapping[str, str]) -> Fields:
-    """Return the fields, with those that have another name under the one we know."""
+    """Return the fields with aliases replaced by the names that they stand for."""
     other = {name: fields[name] for name in aliases if name in fields}
     kept = {name: value for name, value in fields.items() if name not in other}
     both = [name for name in other if aliases[name] in kept]

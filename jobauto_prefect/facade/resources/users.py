@@ -1,6 +1,6 @@
-"""Roles of users, and their bearer tokens: listed, issued and revoked.
+"""Roles of users, and their tokens: list, issue and revoke.
 
-The text of a token is in the answer that issues it, and nowhere else.
+Only the answer that issues a token contains its text.
 """
 
 from datetime import datetime, timedelta
@@ -44,10 +44,10 @@ UserKey: Any = key_type(User, "user_id")
 
 
 class TokenBody(Body):
-    """How long a new token counts."""
+    """How long a new token is valid."""
 
     days: Days | None = Field(
-        default=None, description="Days it counts; null: until it is revoked."
+        default=None, description="Lifetime in days; null: until it is revoked."
     )
 
 
@@ -57,13 +57,13 @@ router = APIRouter()
 
 @operation(
     router, "GET /user/{user_id}/roles.{suffix}", "listRoles", "List the roles of a user",
-    "An object by the id of the role. Needs `users.read`, except for oneself.",
+    "An object keyed by role id. Needs `users.read`, except for oneself.",
     tag="Users", answer=answered("The roles.", keyed(AssignedRole)),
 )  # fmt: skip
 def roles(
     user_id: UserKey, request: Request, who: CurrentUser, service: CurrentService
 ) -> Response:
-    """Return the roles of a user, by the id of the role."""
+    """Return the roles of a user, keyed by role id."""
     with service.ledger.reading() as session:
         user = _get_visible_user(session, user_id, who)
         held = [serialize_role(assignment) for assignment in user.role_assignments]
@@ -78,37 +78,35 @@ def _get_visible_user(session: ReadingSession, user_id: int, who: Identity) -> U
 
 
 class RolesBody(Body):
-    """The roles to give, by their names; with `replace` (the default) instead of the former."""
+    """The roles to assign, by name; they replace the current ones unless `replace` is false."""
 
     record: ClassVar = users.User
 
     roles: list[RoleName]
     replace: Boolean | None = Field(
         default=None,
-        description="Instead of the roles there are (the default), or beside them.",
+        description="Whether to replace the current roles (the default) or to add to them.",
     )
     assigned_by: Id | ShortText | None = Field(
-        default=None, description="Read and not used: it is who asks."
+        default=None, description="Accepted and ignored: the caller is recorded."
     )
 
 
 class RolesSet(Answer):
-    """The roles a user has from now on."""
+    """The roles of a user after a change."""
 
     user_id: int = Field(description="The user.")
-    replace: bool = Field(
-        description="Instead of the roles there are (the default), or beside them."
-    )
+    replace: bool = Field(description="Whether the former roles were replaced, or added to.")
     roles: list[Role] = Field(description="The roles, by name.")
 
 
 @operation(
     router, "POST /user/{user_id}/roles/", "setRoles", "Set the roles of a user",
-    "Instead of the roles there are, or with `replace` false beside them. Nobody gives a role "
+    "Replaces the current roles, or with `replace` false adds to them. Nobody can assign a role "
     "above their own, and the last super_admin stays. Needs `roles.assign`.",
     tag="Users", answer=answered("The roles the user has now.", RolesSet), errors=WRITE_ERRORS,
     body=RolesBody,
-    parameters=lambda: [query("replace", {"type": "boolean"}, "Instead of the roles there are.")],
+    parameters=lambda: [query("replace", {"type": "boolean"}, "Replace the current roles.")],
 )  # fmt: skip
 def set_roles(
     user_id: UserKey,
@@ -117,7 +115,7 @@ def set_roles(
     who: CurrentUser,
     service: CurrentService,
 ) -> Response:
-    """Give a user roles."""
+    """Set the roles of a user."""
     body = parse_translated(request, "roles", RolesBody, fields)
     replace = body.replace is not False
     with service.ledger.writing(who.actor) as session:
@@ -131,14 +129,14 @@ def set_roles(
 
 @operation(
     router, "GET /user/{user_id}/tokens.{suffix}", "listTokens", "List the tokens of a user",
-    "An object by the id of the token; revoked and expired ones too. Needs `users.read`, "
+    "An object keyed by token id, including revoked and expired ones. Needs `users.read`, "
     "except for oneself.",
     tag="Users", answer=answered("The tokens.", keyed(users.Token)),
 )  # fmt: skip
 def list_tokens(
     user_id: UserKey, request: Request, who: CurrentUser, service: CurrentService
 ) -> Response:
-    """Return what is known of a user's tokens, by id."""
+    """Return a user's tokens without their texts, keyed by id."""
     with service.ledger.reading() as session:
         user = _get_user(session, user_id, who, "read")
         shown = [serialize_token(token) for token in tokens_of(session, user.id)]
@@ -147,8 +145,8 @@ def list_tokens(
 
 @operation(
     router, "POST /user/{user_id}/tokens/", "issueToken", "Issue a token",
-    "The answer has its text, and no other ever will: sent twice, this makes two. For oneself "
-    "it needs `profile.update`, for others `users.impersonate`.",
+    "Only this answer contains its text; a repeated request issues another token. Needs "
+    "`profile.update` for oneself, `users.impersonate` for others.",
     tag="Users", answer=answered("The token.", IssuedToken, status=201), errors=WRITE_ERRORS,
     body=TokenBody,
 )  # fmt: skip
@@ -159,9 +157,9 @@ def issue_token(
     who: CurrentUser,
     service: CurrentService,
 ) -> Response:
-    """Issue a token: for oneself, or for another by who may act as them.
+    """Issue a token for oneself, or for another user whom the caller may impersonate.
 
-    Sessions and sign-ins issue none without the password, and tokens none that outlives them.
+    Without the password, sessions and login tokens issue none, and tokens none that outlives them.
     """
     body = parse(TokenBody, fields)
     with service.ledger.writing(who.actor) as session:
@@ -169,7 +167,9 @@ def issue_token(
         now = session.clock()
         expires_at = None if body.days is None else now + timedelta(days=body.days)
         if not _is_within(session, who, expires_at):
-            who.require_password("a session gives no token, and a token none that outlives it")
+            who.require_password(
+                "a session can't issue a token, and a token can't issue one that outlives it"
+            )
         text, token = issue_user_token(session, user, expires_at)
         shown = serialize_token(token)
     return respond_plain(request, who, f"Token of {user.login}", shown | {"token": text}, 201)
@@ -177,8 +177,8 @@ def issue_token(
 
 @operation(
     router, "DELETE /user/{user_id}/token/{token_id}", "revokeToken", "Revoke a token",
-    "It counts no more, from the next request on. For oneself it needs `profile.update`, for "
-    "others `users.update`, and nobody revokes one of somebody with a higher role.",
+    "It is invalid from the next request on. Needs `profile.update` for oneself, `users.update` "
+    "for others; nobody can revoke the token of a user with a higher role.",
     tag="Users", answer=answered("The token.", users.Token), errors=(409,),
 )  # fmt: skip
 def revoke_token(
@@ -188,7 +188,7 @@ def revoke_token(
     who: CurrentUser,
     service: CurrentService,
 ) -> Response:
-    """Make a token worthless, from the next request on; one that is stays so."""
+    """Revoke a token from the next request on; one revoked before keeps its time."""
     with service.ledger.writing(who.actor) as session:
         user = _get_user(session, user_id, who, "update")
         token = get_record(session, Token, token_id)
@@ -201,7 +201,7 @@ def revoke_token(
 
 
 def _is_within(session: ReadingSession, who: Identity, expires_at: datetime | None) -> bool:
-    """Whether what expires then ends no later than the issued token that who asks came with."""
+    """Whether a token that expires then ends no later than the caller's own issued token."""
     if who.token_id is None:
         return False
     own = get_record(session, Token, who.token_id)
@@ -210,11 +210,11 @@ def _is_within(session: ReadingSession, who: Identity, expires_at: datetime | No
 
 
 def _get_user(session: ReadingSession, user_id: int, who: Identity, action: str) -> User:
-    """Return oneself, or a user with whose tokens one may do this.
+    """Return a user if the caller may do this with their tokens.
 
     Raises:
-        NotFound: there is no such user, or one may not see them.
-        Forbidden: one may see them, and not do this.
+        NotFound: the user does not exist, or the caller may not see them.
+        Forbidden: the caller may see them, but not do this.
     """
     user = get_record(session, User, user_id)
     if user.id != who.user_id:

@@ -1,4 +1,4 @@
-"""Work pools and workers as Prefect and the ledger know them, and the one that is gone for good."""
+"""Work pools and workers in Prefect and in the ledger, and declaring a worker lost."""
 
 import asyncio
 from datetime import datetime
@@ -34,15 +34,15 @@ router = APIRouter()
 
 
 class Worker(Answer):
-    """A worker, as Prefect last heard of it."""
+    """A worker as Prefect knows it."""
 
     name: str = Field(description="Its name.")
-    online: bool = Field(description="Whether Prefect has heard of it lately.")
-    last_heartbeat: datetime | None = Field(description="When Prefect last heard of it.")
+    online: bool = Field(description="Whether Prefect has had a recent heartbeat.")
+    last_heartbeat: datetime | None = Field(description="When Prefect had its last heartbeat.")
 
 
 class WorkPool(Answer):
-    """A work pool of run templates; where `exists` is false Prefect has none of that name."""
+    """A work pool of run templates; `exists` is false if Prefect has none of that name."""
 
     name: str = Field(description="The name for people.")
     type: str | None = Field(
@@ -50,33 +50,32 @@ class WorkPool(Answer):
     )
     exists: bool = Field(description="Whether Prefect has it.")
     paused: bool = Field(description="Whether it starts nothing.")
-    workers: list[Worker] = Field(description="Those that have ever served it.")
+    workers: list[Worker] = Field(description="All workers that have served it.")
 
 
 class WorkerState(Answer):
-    """A worker as it last spoke to this service."""
+    """A worker as it last reported to this service."""
 
     name: str = Field(description="Its name.")
     pool: str = Field(description="The work pool it serves.")
     host: str = Field(description="The name of its machine.")
-    instance: UUID = Field(description="Differs for each start of it.")
+    instance: UUID = Field(description="Identifies one start of the worker.")
     state: Literal["working", "frozen", "hindered", "silent", "lost"] = Field(
-        description="working; hindered: it can't start some or all jobs just now; silent: for "
-        "longer than a lease; lost: somebody said that it is gone for good."
+        description="working; frozen: there is a freeze; hindered: it can't start some or all "
+        "jobs; silent: no sign of life for longer than a lease; lost: declared gone for good."
     )
     seen_at: datetime = Field(description="Its last sign of life.")
     hindrances: dict[str, str] = Field(
-        description="What keeps it from working: disk, processes, or the name of an executor, and "
-        "why."
+        description="Its problems: disk, processes or the name of an executor, each with the "
+        "reason."
     )
     clock_ahead: float = Field(
-        description="How many seconds its host's clock is ahead of the one that counts; negative: "
-        "behind."
+        description="How many seconds its host's clock is ahead of the service's; negative: behind."
     )
     limit: int | None = Field(description="How many jobs it runs at once; null: unknown.")
     free: int | None = Field(description="How many more jobs it takes; null: unknown.")
     jobs: list[int] = Field(
-        description="The ids of those of its jobs that may run and that one may see."
+        description="The ids of its jobs that may be running and that one may see."
     )
 
 
@@ -84,17 +83,17 @@ class WorkerLost(Answer):
     """A worker that is gone for good, and the jobs that are lost with it."""
 
     name: str = Field(description="The name of the worker.")
-    lost_jobs: list[int] = Field(description="Their ids.")
+    lost_jobs: list[int] = Field(description="The ids of the jobs.")
 
 
 @operation(
     router, "GET /pools.{suffix}", "listPools", "List work pools and their workers",
-    "The work pools of the active run templates one may see, an object by name, as Prefect "
-    "knows them. 503 while Prefect is away.",
+    "The work pools of the active run templates one may see, as Prefect knows them: an object "
+    "keyed by name. 503 while Prefect is unavailable.",
     tag=SERVICE, answer=answered("The work pools.", keyed(WorkPool)),
 )  # fmt: skip
 async def list_work_pools(request: Request, who: CurrentUser, service: CurrentService) -> Response:
-    """Return the work pools of the run templates one may see, by name, with their workers."""
+    """Return the work pools of the run templates one may see, keyed by name, with their workers."""
     names = await asyncio.to_thread(visible_pools, service, who)
     work_pools = await pools(service.outbox_worker.context.prefect, sorted(names))
     return respond_plain(
@@ -103,7 +102,7 @@ async def list_work_pools(request: Request, who: CurrentUser, service: CurrentSe
 
 
 def visible_pools(service: Service, who: Identity) -> set[str]:
-    """Return the work pools of the run templates somebody may see."""
+    """Return the work pools of the run templates that somebody may see."""
     companies = who.rights.companies_with("jobs.read")
     with service.ledger.reading() as session:
         used = pools_of_templates(session, companies)
@@ -130,12 +129,12 @@ def _pool_fields(pool: Pool) -> dict[str, Any]:
 
 @operation(
     router, "GET /workers.{suffix}", "listWorkers", "List workers",
-    "The workers of the work pools one may see, an object by name: where they are, their last "
-    "sign of life, their jobs, and what keeps them from working.",
+    "The workers of the work pools one may see, as an object keyed by name: host, last sign of "
+    "life, jobs, and problems.",
     tag=SERVICE, answer=answered("The workers.", keyed(WorkerState)),
 )  # fmt: skip
 def list_workers(request: Request, who: CurrentUser, service: CurrentService) -> Response:
-    """Return the workers of the work pools one may see, by name."""
+    """Return the workers of the work pools one may see, keyed by name."""
     companies = who.rights.companies_with("jobs.read")
     with service.ledger.reading() as session:
         visible = None if companies is None else visible_pools(service, who)
@@ -146,7 +145,7 @@ def list_workers(request: Request, who: CurrentUser, service: CurrentService) ->
 
 
 def worker_fields(service: Service, listed: ListedWorker, frozen: bool) -> dict[str, Any]:
-    """Serialize a worker, and whether it works."""
+    """Serialize a worker with its state."""
     worker = listed.record
     lease, now = service.settings.lease_seconds, service.ledger.clock()
     state = "silent"
@@ -172,17 +171,16 @@ def worker_fields(service: Service, listed: ListedWorker, frozen: bool) -> dict[
 
 @operation(
     router, "POST /worker/{name:path}/lost.{suffix}", "loseWorker",
-    "Say that a worker is gone for good",
-    "For a machine that will not come back: the jobs of its worker are lost, and tried again "
-    "where their run templates say so. Should the worker live after all, it is told to end "
-    "what it runs. 409 where it gave a sign of life within the last lease. Needs "
-    "`system.config`.",
-    tag=SERVICE, answer=answered("The jobs that are lost.", WorkerLost), errors=(409, 413, 415),
+    "Declare a worker lost",
+    "For a machine that will not come back: the worker's jobs become lost, and are retried if "
+    "their run templates say so. A worker that is still alive is told to end its jobs. 409 if it "
+    "gave a sign of life within the last lease. Needs `system.config`.",
+    tag=SERVICE, answer=answered("The lost jobs.", WorkerLost), errors=(409, 413, 415),
 )  # fmt: skip
 def declare_lost(
     name: WorkerName, request: Request, who: CurrentUser, service: CurrentService
 ) -> Response:
-    """Declare a worker gone for good with its machine: its jobs are lost, and tried again."""
+    """Declare a worker lost: its jobs become lost, and are retried."""
     who.rights.require("system", "config", None)
     with service.ledger.writing(who.actor) as session:
         lost = declare_worker_lost(session, name, service.settings)

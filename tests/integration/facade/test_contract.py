@@ -260,7 +260,7 @@ def test_jobs_are_deleted_by_when_they_began_and_the_others_are_named_with_their
     assert reasons == {
         running: "it is running; cancel it first, or wait for its end",
         attempt: "it belongs to task 1",
-        waiting: "it waits; state=scheduled cancels and deletes such jobs",
+        waiting: "it is waiting; state=scheduled cancels and deletes such jobs",
     }
     left = {before, after, running, attempt, waiting, everything["job"]}
     assert {int(job_id) for job_id in ok(rest.get("/jobs.json"))} == left

@@ -396,7 +396,7 @@ def test_a_freeze_is_begun_shown_and_ended(home: Home) -> None:
     assert "FROZEN: new disk" in home.run("top").stdout
     wrong = home.run("pause", "--until", "soon")
     assert wrong.returncode == 1
-    assert "'soon' is no time; write " in wrong.stderr
+    assert "'soon' is not a time; write " in wrong.stderr
     assert home.run("resume").stdout == "no longer frozen\n"
     assert json.loads(home.run("resume", "--json").stdout) == {
         "frozen": False,

@@ -164,7 +164,7 @@ def test_a_new_company_is_no_other(
     sent = {**form_fields(browser.get(path).text), "/name": "Acme", "/email": "x@example.com"}
     answer = post(browser, path, sent)
     assert answer.status_code == 412
-    assert "there is one of this name already" in answer.text
+    assert "this name is taken by" in answer.text
     assert rest.get(f"/company/{records.company}.json").json() == before
 
 
