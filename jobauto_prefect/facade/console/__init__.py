@@ -1,1 +1,1 @@
-"""The console: pages for operators, with a sign-in of their own, over the REST contract's data."""
+"""The console: pages for operators on top of the REST contract, with its own sign-in."""

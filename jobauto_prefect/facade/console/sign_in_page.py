@@ -130,7 +130,7 @@ async def respond_signed_out(request: Request) -> Response:
         request,
         401,
         wanted=local_address(wanted),
-        asks_again=_is_from_another_site(request),
+        reloads=_is_from_another_site(request),
         kept=kept,
     )
 
@@ -142,12 +142,12 @@ def respond_with_form(
     wanted: str = START,
     login: str = "",
     fault: str = "",
-    asks_again: bool = False,
+    reloads: bool = False,
     kept: str = "",
 ) -> Response:
     """Send the sign-in page; `fault` is an error to show, `kept` are the encoded fields of a form.
 
-    `asks_again`: the page reloads itself at once.
+    `reloads`: the page reloads itself at once.
     """
     language = language_of(request)
     view = View(title=translator(language)("Sign in"), item="", data={}, language=language)
@@ -160,7 +160,7 @@ def respond_with_form(
         wanted=wanted,
         login=login,
         fault=fault,
-        asks_again=asks_again,
+        reloads=reloads,
         kept=kept,
     )
 

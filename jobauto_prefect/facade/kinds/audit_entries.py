@@ -32,7 +32,7 @@ AuditAction = Literal[
 class AuditEntry(Record):
     """Who changed what; the entry itself is never changed or deleted."""
 
-    actor: Annotated[str, Shown("Who")] = Field(
+    actor: Annotated[str, Shown("Actor")] = Field(
         description="Who did it: the login of a user, or the name of a service or program."
     )
     user_id: int | None = Field(description="The user.")
@@ -40,7 +40,7 @@ class AuditEntry(Record):
         description="The interface the change came through: rest, console, cli, ui, prefect-api, "
         "worker or service."
     )
-    address: Annotated[str | None, Shown("From")] = Field(
+    address: Annotated[str | None, Shown("Address")] = Field(
         description="The address the request came from."
     )
     user_agent: Annotated[str | None, Shown("Program")] = Field(

@@ -93,7 +93,7 @@ class UserBody(Body):
     email: Annotated[ShortText | None, Shown("Mail")] = None
     firstname: Annotated[ShortText | None, Shown("First name")] = None
     lastname: Annotated[ShortText | None, Shown("Last name")] = None
-    enabled: Annotated[Boolean, Shown("may sign in")] = True
+    enabled: Annotated[Boolean, Shown("Sign-in allowed")] = True
     password: Annotated[str, StringConstraints(max_length=1000)] | None = Field(
         default=None,
         description="Stored as a hash only, never in an answer. To change your own, authenticate "

@@ -51,7 +51,7 @@ class LogSection:
     """Lines, with links to the others.
 
     `earlier` and `end` are addresses of the page with other lines, `next_lines` is the address of
-    new lines; each is "" if there are none. `begins_anew`: the lines replace all shown before.
+    new lines; each is "" if there are none. `replaces_all`: the lines replace all shown before.
     """
 
     job_id: int
@@ -61,7 +61,7 @@ class LogSection:
     earlier: str = ""
     end: str = ""
     next_lines: str = ""
-    begins_anew: bool = False
+    replaces_all: bool = False
 
     def context_of(self, number: int) -> str:
         """Return the address of the page that shows a line in its context."""
@@ -106,7 +106,7 @@ async def read_next_lines(contract: Contract, job_id: int, after: int, first: in
     lines = await asyncio.to_thread(_lines_of, answer)
     has_gap = bool(lines) and lines[0].number > after + 1
     if has_gap or answer["last"] - first >= MAX_LIVE_LINES:
-        return replace(await read_log(contract, job_id), begins_anew=True)
+        return replace(await read_log(contract, job_id), replaces_all=True)
     state = answer["state"]
     follows = state in LIVE_JOBS
     return LogSection(
@@ -172,7 +172,7 @@ async def show_next_lines(
     answer = visit.respond("jobs/next_lines.html", "", log=log)
     if log.state != state:
         answer.headers["HX-Refresh"] = "true"
-    if log.begins_anew:
+    if log.replaces_all:
         answer.headers["HX-Retarget"] = "#lines"
         answer.headers["HX-Reswap"] = "innerHTML"
     return answer

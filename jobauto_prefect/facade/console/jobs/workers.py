@@ -159,7 +159,7 @@ class WorkerPages(RecordPages):
             lambda worker, _: worker["hindrances"].items(),
             (
                 Column(Text("Problem"), lambda pair, _: Cell("code", pair[0])),
-                Column(Text("Why"), lambda pair, _: text_cell(str(pair[1]))),
+                Column(Text("Reason"), lambda pair, _: text_cell(str(pair[1]))),
             ),
             Text("No known problems."),
         ),

@@ -68,7 +68,7 @@ def _value(place: int) -> Draw:
     return draw
 
 
-WHEN = Column(Text("When"), moment("created_at"))
+WHEN = Column(Text("Time"), moment("created_at"))
 ACTION = badge("action", TONES)
 
 

@@ -151,7 +151,7 @@ PERIODS = _by_lines(_write_period, _read_period)
 
 
 LISTS: Mapping[str, TextForm] = {"days": DAYS, "times": TIMES, "periods": PERIODS}
-WHY = Column(Text("Why"), text("title"))
+WHY = Column(Text("Reason"), text("title"))
 
 
 def holidays(calendar: Record, _visit: Visit) -> AnyCell:

@@ -97,8 +97,8 @@ def _value(pair: tuple[str, Any], _visit: Visit) -> Cell:
     return Cell("code", value if isinstance(value, str) else dump_json(value))
 
 
-WHEN = Column(Text("When"), moment("created_at"))
-WHY = Column(Text("Why"), text("error"))
+WHEN = Column(Text("Time"), moment("created_at"))
+WHY = Column(Text("Error"), text("error"))
 STATE: Draw = badge("state", TONES)
 
 

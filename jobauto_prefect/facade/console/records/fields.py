@@ -51,12 +51,12 @@ def notice_group(*, of_template: bool) -> FieldGroup:
         (Occasion.SLOW, Text("a job runs longer than usual")),
         (Occasion.LATE, Text("a window is late")),
     ]
-    nobody = {
+    off_labels = {
         Channel.MAIL: Text("No mail"),
         Channel.SLACK: Text("No webhook"),
     }
     if of_template:
-        nobody = {
+        off_labels = {
             Channel.MAIL: Text("No mail, whatever the company's setting"),
             Channel.SLACK: Text("No webhook, whatever the company's setting"),
         }
@@ -66,7 +66,7 @@ def notice_group(*, of_template: bool) -> FieldGroup:
         return [
             FormField(f"{place}/on", label, "choices", choices=occasions, default=()),
             address,
-            FormField(f"{place}/{SILENT}", nobody[channel], "flag"),
+            FormField(f"{place}/{SILENT}", off_labels[channel], "flag"),
         ]
 
     addresses = FormField(

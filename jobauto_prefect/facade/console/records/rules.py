@@ -225,7 +225,7 @@ class RulePages(RecordPages):
     page_length = MAX_SHOWN
     columns = (
         Column(
-            Text("When"),
+            Text("Trigger"),
             lambda rule, visit: link(_occasion(rule, visit), page_of("eventrule", rule["id"])),
         ),
         OF,

@@ -277,7 +277,7 @@ class TemplatePages(RecordPages):
                     Text("Value"),
                     lambda value, _: Cell("code", value.text) if value.text else NOTHING,
                 ),
-                Column(Text("From"), _source),
+                Column(Text("Source"), _source),
             ),
             Text("The application takes no values."),
         ),

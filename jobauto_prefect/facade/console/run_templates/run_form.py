@@ -112,7 +112,7 @@ def _groups(
     zone = template["timezone"] or records.company["timezone"] or visit.zone.key
     hint = Text("In the time zone {zone}. Leave empty to start now.", zone=zone)
     others = [
-        FormField("/scheduled", Text("When"), "time", hint, zone=zone),
+        FormField("/scheduled", Text("Start time"), "time", hint, zone=zone),
         FormField("/note", Text("Note"), "long"),
     ]
     names = list(dict.fromkeys([template["executor"], *template["executors"]]))

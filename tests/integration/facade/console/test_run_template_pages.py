@@ -65,7 +65,9 @@ def test_a_page_tells_values_with_their_sources_windows_and_credentials(
 ) -> None:
     page = browser.get(f"{LIST}/{records.template}").text
 
-    rows = dict(re.findall(r'title="(\w+)">[^<]*</span></td>.*?data-label="From">(.*?)</td>', page))
+    rows = dict(
+        re.findall(r'title="(\w+)">[^<]*</span></td>.*?data-label="Source">(.*?)</td>', page)
+    )
     assert "this run template" in rows["GREETING"]
     assert "company Acme" in rows["COMPANY_TOWN"]
     assert "application default" in rows["COUNT"]
