@@ -588,7 +588,9 @@ def test_a_record_that_must_be_new_changes_no_other(
     before = ok(rest.get(f"/company/{everything['company']}.json"))
     body = {"slug": before["slug"], "name": "Another", "email": "x@example.com"}
     new = {"If-None-Match": "*"}
-    assert "there is one" in ok(rest.post("/company/", json=body, headers=new), 412)["message"]
+    assert (
+        "this name is taken" in ok(rest.post("/company/", json=body, headers=new), 412)["message"]
+    )
     assert ok(rest.get(f"/company/{everything['company']}.json")) == before
     key = {"Idempotency-Key": "first"}
     body["slug"] = "another"
