@@ -44,7 +44,7 @@ def job_argument() -> Any:
 
 def _parse_existing(text: str) -> Path:
     if not text:  # for example from an unset variable; a Path would be the current folder
-        raise typer.BadParameter("an empty text names no file or folder; for this folder write .")
+        raise typer.BadParameter("an empty text is not a file or folder; for this folder write .")
     if text != "-" and not Path(text).exists():
         raise typer.BadParameter(f"there is no file or folder {text}")
     return Path(text)

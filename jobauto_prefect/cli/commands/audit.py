@@ -123,7 +123,9 @@ def export(
     try:
         written = call_facade(url, write)
     except FileExistsError:
-        raise typer.BadParameter(f"there is a file {output} already", param_hint="-o") from None
+        raise typer.BadParameter(
+            f"{output} already exists; name another file", param_hint="-o"
+        ) from None
     if output is not None:
         print_line(f"{pluralize(written, 'line')} in {output}")
 

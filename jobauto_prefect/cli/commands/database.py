@@ -24,10 +24,10 @@ def upgrade(as_json: Json = False) -> None:
     if as_json:
         print_json({"before": before, "after": after})
     elif before == after:
-        print_line(f"the ledger is at version {after} already")
+        print_line(f"the ledger is already at version {after}")
     else:
         print_line(
-            f"the ledger is at version {after} now" + (f", it was at {before}" if before else "")
+            f"the ledger is now at version {after}" + (f"; it was at {before}" if before else "")
         )
 
 

@@ -17,7 +17,9 @@ PATH = "/maintenance.json"
 
 
 def pause(
-    reason: Annotated[str | None, typer.Option("--reason", help="The reason, for people.")] = None,
+    reason: Annotated[
+        str | None, typer.Option("--reason", help="The reason, shown to people.")
+    ] = None,
     until: Annotated[
         str | None,
         typer.Option(

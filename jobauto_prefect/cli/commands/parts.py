@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 api = typer.Typer(help="The REST facade.", no_args_is_help=True)
 prefect = typer.Typer(help="The Prefect server.", no_args_is_help=True)
-services = typer.Typer(help="The services beside the facade.", no_args_is_help=True)
+services = typer.Typer(help="The background services.", no_args_is_help=True)
 worker = typer.Typer(help="Workers: they run the jobs.", no_args_is_help=True)
 
 logger = logging.getLogger(__name__)
@@ -145,14 +145,15 @@ def start_worker(
         typer.Option("--name", metavar="NAME", help="Its name. Default: host and pool."),
     ] = None,
     limit: Annotated[
-        int | None, typer.Option("--limit", metavar="N", min=1, help="Maximum of concurrent jobs.")
+        int | None,
+        typer.Option("--limit", metavar="N", min=1, help="Maximum number of concurrent jobs."),
     ] = None,
     run_as: Annotated[
         list[str] | None,
         typer.Option(
             "--run-as",
             metavar="[ID=]USER",
-            help="User of its native jobs, for all companies or one; needs root. Repeatable.",
+            help="User of its native jobs, for all companies or one; needs root; may be repeated.",
         ),
     ] = None,
     token_file: Annotated[

@@ -53,7 +53,9 @@ def _add_show(group: typer.Typer, kind: Kind) -> None:
         name: str,
         reveal: Annotated[
             bool,
-            typer.Option("--reveal", help="Include the secret values in clear text; is audited."),
+            typer.Option(
+                "--reveal", help="Include the secret values in clear text; this is audited."
+            ),
         ] = False,
         yes: Yes = False,
         as_json: Json = False,
@@ -91,7 +93,7 @@ def confirm_reveal(name: str, as_json: bool) -> None:
         raise typer.BadParameter(
             "there is no terminal to ask on: confirm with --yes", param_hint="--yes"
         )
-    typer.confirm(f"Show the secret values of {name} here? It is audited.", abort=True)
+    typer.confirm(f"Show the secret values of {name} here? This is audited.", abort=True)
 
 
 def _add_create(group: typer.Typer, kind: Kind) -> None:

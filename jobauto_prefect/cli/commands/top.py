@@ -187,7 +187,9 @@ def _worker_rows(
                 (name + paused, worker["name"], state, format_time(worker["last_heartbeat"]))
             )
         if not pool["workers"]:
-            rows.append((name + paused, "", "no worker" if pool["exists"] else "not there", ""))
+            rows.append(
+                (name + paused, "", "no worker" if pool["exists"] else "does not exist", "")
+            )
     return rows
 
 

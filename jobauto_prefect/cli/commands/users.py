@@ -102,7 +102,7 @@ def passwd(
         bool,
         typer.Option(
             "--own",
-            help="Change your own at --url: sign in with the present password, not with a token. "
+            help="Change your own at --url: sign in with your current password, not with a token. "
             "It is asked for, or is the first line of standard input.",
         ),
     ] = False,
@@ -167,7 +167,7 @@ def _change_user(
 
 
 def _read_passwords(from_stdin: bool, own: bool = False) -> tuple[str, str]:
-    """Return the present password ("" unless it is one's `own`) and the new one."""
+    """Return the current password ("" unless it is one's `own`) and the new one."""
     if from_stdin:
         text = sys.stdin.read().removesuffix("\n")
         present, _, new = text.partition("\n") if own else ("", "", text)
@@ -176,7 +176,7 @@ def _read_passwords(from_stdin: bool, own: bool = False) -> tuple[str, str]:
         raise typer.BadParameter(
             "there is no terminal to ask for a password on", param_hint="--password-stdin"
         )
-    present = typer.prompt("Present password", hide_input=True) if own else ""
+    present = typer.prompt("Current password", hide_input=True) if own else ""
     return present, typer.prompt("Password", hide_input=True, confirmation_prompt=True)
 
 
@@ -201,7 +201,7 @@ def issue(
     Examples: jobauto token issue --user anna --ttl 30d · jobauto token issue --worker --pool main
     """
     if worker == (user is not None):
-        raise typer.BadParameter("give one of --user LOGIN and --worker", param_hint="--user")
+        raise typer.BadParameter("use either --user LOGIN or --worker", param_hint="--user")
     if worker != bool(pool):
         raise typer.BadParameter(
             "is required with --worker, and only used there", param_hint="--pool"

@@ -19,10 +19,10 @@ COLUMNS = (
     "work pool",
     "host",
     "is",
-    "last sign",
+    "last sign of life",
     "jobs",
     "free",
-    "what is wrong with it",
+    "problems",
 )
 
 

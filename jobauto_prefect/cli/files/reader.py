@@ -38,7 +38,7 @@ def read_content(path: Path, room: int = MOST_BYTES) -> bytes:
         with path.open("rb") as file:
             content = file.read(room + 1)
     if len(content) > room:
-        most = f"at most {MOST_BYTES // 1024**2} MiB are read, of all files together"
+        most = f"at most {MOST_BYTES // 1024**2} MiB are read from all files together"
         raise OSError(errno.EFBIG, f"{most}; split the files")
     return content
 

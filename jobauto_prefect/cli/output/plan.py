@@ -36,7 +36,7 @@ def hint_forbidden(faults: Sequence[Mapping[str, Any]]) -> None:
     places = ((":".join(str(fault[name]) for name in ("file", "line") if name in fault), fault)
               for fault in faults)  # fmt: skip
     print_grouped_hints(
-        (("change", place, fault["message"]) for place, fault in places), "not yours"
+        (("change", place, fault["message"]) for place, fault in places), "not permitted"
     )
 
 

@@ -45,7 +45,7 @@ async def find_application(client: "Client", word: str) -> Record:
         raise NotFound(_not_found_message("application", word, names, "app"))
     if len(matching) > 1:
         ids = ", ".join(str(app["id"]) for app in matching)
-        raise Conflict(f"several applications are called {word!r}; say one of the ids {ids}")
+        raise Conflict(f"several applications are named {word!r}; use one of the ids {ids}")
     return matching[0]
 
 

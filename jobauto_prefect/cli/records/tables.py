@@ -18,7 +18,7 @@ from jobauto_prefect.kinds import KINDS
 
 COMPANY = Filter("company_id", "Only of this company.", "SLUG", kind="company")
 TEMPLATE = Filter("runtemplate_id", "Only of this run template.", "TEMPLATE", kind="runtemplate")
-ENABLED = Filter("enabled", "Only those that are, or that are not.", flag=True)
+ENABLED = Filter("enabled", "Only those that are, or only those that are not.", flag=True)
 SINCE = Filter("from", "From this time on.", "TIME")
 UNTIL = Filter("to", "Before this time.", "TIME")
 
@@ -85,7 +85,7 @@ TEMPLATES = ListedKind(
     filters={
         "company": COMPANY,
         "app": Filter("app_id", "Only of this application.", "APP", kind="app"),
-        "active": Filter("active", "Only those that are, or that are not.", flag=True),
+        "active": Filter("active", "Only those that are, or only those that are not.", flag=True),
     },
 )
 JOBS = ListedKind(

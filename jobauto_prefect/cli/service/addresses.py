@@ -29,7 +29,7 @@ def hold_home(home: Path, addresses: Mapping[str, str]) -> Iterator[int]:
     with open(home / LOCK, "a", opener=private_file) as file:
         if not _try_lock(file.fileno(), fcntl.LOCK_EX):
             raise Conflict(
-                f"jobauto up already runs with {home}; stop it, or name another JOBAUTO_HOME"
+                f"jobauto up already runs with {home}; stop it, or set another JOBAUTO_HOME"
             )
         file.truncate(0)
         file.write(json.dumps(dict(addresses)))

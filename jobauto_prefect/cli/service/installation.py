@@ -50,7 +50,7 @@ def require_free(host: str, port: int, option: str) -> None:
         except OSError as error:
             raise Conflict(
                 f"{host}:{port} can't be used ({error.strerror}); "
-                f"stop what uses it, or name another port: {option}"
+                f"stop what uses it, or use another port: {option}"
             ) from None
 
 

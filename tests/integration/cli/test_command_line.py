@@ -302,7 +302,7 @@ def test_what_never_ends_is_read_up_to_a_limit(
                 ran = home_here.run(*command.split(), endless)
                 assert ran.returncode == 1, ran.stderr
                 said = ran.stderr + ran.stdout
-                assert "at most 3 MiB are read, of all files together" in said
+                assert "at most 3 MiB are read from all files together" in said
     finally:
         writer.kill()
         writer.wait()

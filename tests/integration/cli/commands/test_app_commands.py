@@ -297,7 +297,7 @@ def test_an_application_that_is_not_there_or_there_twice_is_said_so(home: Home) 
     missing = home.run("app", "export", "Nobody")
     version = home.run("app", "diff", "1@7", "1")
 
-    assert "say one of the ids" in twice.stderr
+    assert "use one of the ids" in twice.stderr
     assert missing.stderr == "error: there is no application 'Nobody'; see: jobauto app list\n"
     assert "had no definition '7'" in version.stderr
     assert (twice.returncode, missing.returncode, version.returncode) == (1, 1, 1)
