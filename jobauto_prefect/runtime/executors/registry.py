@@ -132,7 +132,7 @@ def executor_faults(
         message = f"there is no executor {name}; use {', '.join(sorted(kinds))}"
         faults.insert(0, Fault(pointer, "enum", message))
     elif kinds[name].needs_image and not image:
-        message = f"executor {name} runs an image, and the application has no ociimage"
+        message = f"executor {name} needs an image: add ociimage to the application's definition"
         faults.insert(0, Fault(pointer, "image", message))
     return faults
 

@@ -165,7 +165,7 @@ async def test_cancelled_while_it_is_made_it_never_starts(worker: WorkerContext)
 NOT_STARTED: list[tuple[dict[str, Any], int, str]] = [
     ({"command": ["no-such-program"]}, 127, "no-such-program"),
     ({"command": ["/usr/bin/plain"]}, 126, "can't be started"),
-    ({"image": None}, 126, "the application has no ociimage"),
+    ({"image": None}, 126, "add ociimage to the application's definition"),
     ({"image": "localhost/none", "executor_settings": {"pull": "never"}}, 126, "none"),
     ({"image": "127.0.0.1:9/none"}, 126, "image 127.0.0.1:9/none can't be pulled"),
     ({"executor_settings": {"memory": "much"}}, 126, "executor setting memory"),

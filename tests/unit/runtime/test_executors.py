@@ -87,7 +87,7 @@ def test_an_unknown_one_is_refused_with_the_list() -> None:
 @pytest.mark.parametrize("name", ["Docker", "Podman", "Kubernetes"])
 @pytest.mark.parametrize("image", [None, ""])
 def test_what_runs_images_needs_one(name: str, image: str | None) -> None:
-    message = f"executor {name} runs an image, and the application has no ociimage"
+    message = f"executor {name} needs an image: add ociimage to the application's definition"
     assert errors(name, {}, image) == {"/executor": message}
     assert errors(name, {}) == errors("Native", {}, None) == {}
 

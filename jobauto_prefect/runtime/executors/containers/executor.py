@@ -114,7 +114,8 @@ class ContainerExecution:
         launch, settings = self._launch, self._settings()
         if not launch.image:
             raise StartFailed(
-                f"executor {launch.executor} runs an image, and the application has no ociimage",
+                f"executor {launch.executor} needs an image: "
+                "add ociimage to the application's definition",
                 NOT_EXECUTABLE,
             )
         user, owner = await self._user(settings)

@@ -154,7 +154,7 @@ def required_settings(launch: Launch) -> KubernetesSettings:
         StartFailed: they are invalid, or the application has no image.
     """
     if not launch.image:
-        message = "Kubernetes runs an image, and the application has no ociimage"
+        message = "Kubernetes needs an image: add ociimage to the application's definition"
         raise StartFailed(message, NOT_EXECUTABLE)
     try:
         return settings_for(KubernetesSettings, launch.executor_settings)

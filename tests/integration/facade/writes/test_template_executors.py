@@ -147,7 +147,7 @@ def test_what_cannot_run_is_refused_with_what_is_missing(rest: httpx.Client) -> 
         rest, None, executor="Docker", executor_settings={"memory": "much", "x": 1}
     )
     assert pointers(answer) == ["/executor", "/executor_settings/x", "/executor_settings/memory"]
-    assert "no ociimage" in answer.text
+    assert "add ociimage" in answer.text
     unknown = post_contained_template(rest, executor="Slurm")
     assert "there is no executor Slurm; use Docker, Kubernetes, Native, Podman" in unknown.text
     listed = post_contained_template(rest, None, executors=["Podman"])
@@ -166,7 +166,7 @@ def test_an_image_that_went_is_missed_at_the_launch(
     assert refused(claims, claim_of()) == (
         "executor",
         "FAILED",
-        "executor Docker runs an image, and the application has no ociimage",
+        "executor Docker needs an image: add ociimage to the application's definition",
     )
 
 
