@@ -174,6 +174,8 @@ class LossyRelay(Relay):
         self.lost = 0
         self._losing: tuple[str, int] = ("", 0)
         self._unlucky = set[socket.socket]()
+        self._late: list[threading.Thread] = []
+        self._late_path = ""
         self._held_path = ""
         self._go_on = threading.Event()
         super().__init__(to_port)
@@ -186,6 +188,17 @@ class LossyRelay(Relay):
         """Pass on no call whose path ends so, until `go_on`."""
         self._held_path = path
         self._go_on.clear()
+
+    def delay(self, path: str) -> None:
+        """Break the connection of the next call whose path ends so; it arrives by `arrive`."""
+        self._go_on.clear()
+        self._late_path = path
+
+    def arrive(self) -> None:
+        """Pass on the delayed calls, and return when the server has answered all of them."""
+        self._go_on.set()
+        while self._late:
+            self._late.pop().join()
 
     def go_on(self) -> None:
         """Pass on what was held, and whatever comes."""
@@ -203,12 +216,24 @@ class LossyRelay(Relay):
             return
         path = head[2].decode()
         self.calls.append(f"{head[1].decode()} {path}")
+        if self._late_path and path.endswith(self._late_path):
+            self._late_path = ""
+            late = threading.Thread(target=self._pass_on_late, args=(_whole(client, data),))
+            self._late.append(late)
+            late.start()
+            raise ConnectionAbortedError
         if self._held_path and path.endswith(self._held_path):
             self._go_on.wait()
         losing, times = self._losing
         if times and path.endswith(losing):
             self._losing = losing, times - 1
             self._unlucky.add(client)
+
+    def _pass_on_late(self, data: bytes) -> None:
+        self._go_on.wait()
+        with self._connect() as server:
+            server.sendall(data)
+            assert server.recv(65536).startswith(b"HTTP/1.1 2")
 
     def loses_answer(self, client: socket.socket) -> bool:
         """Whether the last call of this client was to have no answer."""
@@ -232,6 +257,15 @@ class SocketRelay(Relay):
         connection = socket.socket(socket.AF_UNIX)
         connection.connect(self._to_path)
         return connection
+
+
+def _whole(client: socket.socket, data: bytes) -> bytes:
+    """A request, of which its body may still be on its way."""
+    length = re.search(rb"(?i)content-length: (\d+)", data)
+    head, _, body = data.partition(b"\r\n\r\n")
+    while length is not None and len(body) < int(length[1]):
+        body += client.recv(65536)
+    return head + b"\r\n\r\n" + body
 
 
 def _close(connection: socket.socket) -> None:

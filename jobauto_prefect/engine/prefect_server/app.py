@@ -19,6 +19,9 @@ def create_app() -> Callable[..., Awaitable[Any]]:
     collect_in_thread()  # first: with a collector running, Prefect's imports are a tenth slower
     from prefect.server.api.server import create_app as create
 
+    from jobauto_prefect.engine.prefect_server.state_rules import add_state_rules
+
+    add_state_rules()
     add_worker_type()
     bound_states()
     return create()

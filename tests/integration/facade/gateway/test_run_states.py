@@ -52,6 +52,19 @@ def test_a_worker_gives_runs_of_its_pools_the_states_of_jobs_that_begin_and_succ
         assert shown(gate, runs) == {state}
 
 
+def test_a_worker_does_not_run_what_somebody_cancelled(gate: Gateway, worker: httpx.Client) -> None:
+    run = gate.run(OURS)
+    with gate.as_("manager") as manager:
+        cancelled = {"state": {"type": "CANCELLED"}}
+        manager.post(f"/flow_runs/{run}/set_state", json=cancelled).raise_for_status()
+    (together,) = worker.post(PATH, json=states_of([run])).raise_for_status().json()["results"]
+    proposed = {"state": {"type": "RUNNING"}}
+    alone = worker.post(f"/flow_runs/{run}/set_state", json=proposed).raise_for_status().json()
+    for answer in (together, alone):
+        assert (answer["status"], answer["state"]["type"]) == ("REJECT", "CANCELLED")
+    assert shown(gate, [run]) == {"CANCELLED"}
+
+
 def test_one_run_of_another_pool_refuses_all(gate: Gateway, worker: httpx.Client) -> None:
     own, foreign = gate.run(OURS), str(uuid4())
     for named in ([own, foreign], [own, "none"], [foreign]):
