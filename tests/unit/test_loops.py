@@ -68,7 +68,7 @@ WHOLE: dict[str, str] = {
 """Loops whose items are none that anybody sends, or stand or fall together; and why."""
 
 POISONED: dict[str, str] = {
-    "engine/services/reconciler.py UnclaimedRuns.look": (
+    "engine/services/reconciler.py RunningRuns.look": (
         "engine/test_poison.py test_runs_without_a_job_end_beside_some_that_prefect_does_not_end"
     ),
     "engine/services/background.py Reaper.reap": (

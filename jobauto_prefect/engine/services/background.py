@@ -16,7 +16,7 @@ from jobauto_prefect.engine.context import EngineContext
 from jobauto_prefect.engine.outbox_worker import OutboxWorker
 from jobauto_prefect.engine.services.event_dispatch import dispatch_all
 from jobauto_prefect.engine.services.event_emitter import EventEmitter
-from jobauto_prefect.engine.services.reconciler import Reconciler, UnclaimedRuns
+from jobauto_prefect.engine.services.reconciler import Reconciler, RunningRuns
 from jobauto_prefect.engine.services.retention import Pruner
 from jobauto_prefect.engine.services.window_scheduler import MissingRunMonitor, WindowScheduler
 from jobauto_prefect.engine.sync.application_flows import delete_unused_flows
@@ -119,7 +119,7 @@ async def run_services(
             ("ahead", AHEAD_SECONDS, partial(look_ahead, context, UpcomingRuns(context))),
             ("reaper", settings.lease_seconds / REAPS_PER_LEASE, reaper.reap),
             ("reconciler", RECONCILE_SECONDS, Reconciler(context).reconcile),
-            ("unclaimed", RECONCILE_SECONDS, UnclaimedRuns(context, reaper.answers).look),
+            ("running", RECONCILE_SECONDS, RunningRuns(context, reaper.answers).look),
             ("drift", DRIFT_SECONDS, DriftMonitor(context).check_next),
             ("seal", SEAL_SECONDS, partial(_seal, Sealer(ledger))),
             ("tallies", TALLY_SECONDS, as_thread_call(partial(fold_tallies, ledger))),

@@ -6,8 +6,9 @@ It also ends runs that Prefect shows as Running and that no worker has claimed.
 import asyncio
 import contextlib
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from datetime import datetime, timedelta
+from typing import NamedTuple
 from uuid import UUID
 
 from jobauto_prefect.engine.api import PAGE_SIZE, PrefectApi
@@ -30,7 +31,7 @@ from jobauto_prefect.ledger.audit.trail import WritingSession
 from jobauto_prefect.ledger.jobs import attempts, confirmations, leases
 from jobauto_prefect.ledger.jobs.confirmations import MOST_LOOKS, SETTLED_FOR, End
 from jobauto_prefect.ledger.outbox import OutboxKind, enqueue
-from jobauto_prefect.ledger.queries.jobs import claimed_runs, job_with_context, waiting_since
+from jobauto_prefect.ledger.queries.jobs import job_with_context, newest_jobs, waiting_since
 from jobauto_prefect.ledger.queries.run_templates import deployments_of_ours
 from jobauto_prefect.ledger.service_status import PrefectStatus, read_status, store_status
 from jobauto_prefect.ledger.states import JobState
@@ -204,20 +205,32 @@ CLAIM_WITHIN = timedelta(seconds=60)
 UNCLAIMED = "no worker has claimed this run in its first minute; start another one"
 
 
-class UnclaimedRuns:
-    """Sets runs of this ledger to Crashed that are Running without a job.
+class RunningState(NamedTuple):
+    """A flow run, and the state in which it is Running; each time it has another."""
 
-    Each occupies a slot of its work pool. Time counts only while claims are answered, as
-    `is_answering` says.
+    flow_run_id: UUID
+    state_id: UUID
+
+
+Unclaimed = Mapping[RunningState, int | None]
+"""Flow runs that are Running though no worker has claimed them, and which job was their last."""
+
+
+class RunningRuns:
+    """Ends this ledger's runs that are Running in Prefect though no job runs there.
+
+    Each occupies a slot of its work pool. One that had a job shows its end again: a call that
+    arrived after that was confirmed made it Running. Any other is Crashed. Time counts only while
+    claims are answered, as `is_answering` says. Runs that have ended are not read, however many.
     """
 
     def __init__(self, context: EngineContext, is_answering: Callable[[], Awaitable[bool]]) -> None:
         self._context = context
         self._is_answering = is_answering
-        self._seen_since: dict[UUID, datetime] = {}
+        self._seen_since: dict[RunningState, datetime] = {}
 
     async def look(self) -> None:
-        """Look once for running runs without a job, and set those that stay without one to Crashed.
+        """Look once for running runs without a job, and end those that stay without one.
 
         Raises:
             PrefectUnavailable: Prefect does not answer.
@@ -230,32 +243,46 @@ class UnclaimedRuns:
         self._seen_since = {run: self._seen_since.get(run, now) for run in unclaimed}
         due = {run for run, since in self._seen_since.items() if now - since >= CLAIM_WITHIN}
         # A run that is being claimed right now has a job by the second look.
-        for flow_run_id in due & await self._unclaimed() if due else ():
-            with apart(f"flow run {flow_run_id}"), contextlib.suppress(NotFound):
-                answer = await propose(
-                    self._context.prefect, flow_run_id, PrefectState.CRASHED, UNCLAIMED
-                )
-                if not answer.accepted:
-                    raise Conflict(f"Prefect does not end it: {answer.reason}")
-                logger.warning("flow run %s is Crashed: %s", flow_run_id, UNCLAIMED)
+        still = await self._unclaimed() if due else {}
+        for run in due & still.keys():
+            with apart(f"flow run {run.flow_run_id}"), contextlib.suppress(NotFound):
+                await self._end(run.flow_run_id, still[run])
 
-    async def _unclaimed(self) -> set[UUID]:
+    async def _end(self, flow_run_id: UUID, ended_job: int | None) -> None:
+        if ended_job is not None:
+            logger.info("showing the end of job %s in flow run %s", ended_job, flow_run_id)
+            await show_end(self._context, ended_job, flow_run_id)
+            return
+        answer = await propose(self._context.prefect, flow_run_id, PrefectState.CRASHED, UNCLAIMED)
+        if not answer.accepted:
+            raise Conflict(f"Prefect does not end it: {answer.reason}")
+        logger.warning("flow run %s is Crashed: %s", flow_run_id, UNCLAIMED)
+
+    async def _unclaimed(self) -> Unclaimed:
         running = await self._running()
         if not running:
-            return set()
+            return {}
 
-        def without_job(session: ReadingSession) -> set[UUID]:
+        def read(session: ReadingSession) -> Unclaimed:
             ours = deployments_of_ours(session, set(running.values()))
             mine = [run for run, deployment in running.items() if deployment in ours]
-            return set(mine) - claimed_runs(session, mine)
+            jobs = newest_jobs(session, [run.flow_run_id for run in mine])
+            unclaimed = dict[RunningState, int | None]()
+            for run in mine:
+                job = jobs.get(run.flow_run_id)
+                if job is None or job.state == JobState.SCHEDULED:
+                    unclaimed[run] = None
+                elif job.state != JobState.RUNNING:
+                    unclaimed[run] = job.id
+            return unclaimed
 
-        return await self._context.read(without_job)
+        return await self._context.read(read)
 
-    async def _running(self) -> dict[UUID, UUID]:
+    async def _running(self) -> dict[RunningState, UUID]:
         """Return the deployment of each run that is Running in Prefect."""
         query = {"flow_runs": {"state": {"type": {"any_": ["RUNNING"]}}}, "sort": "ID_DESC"}
         return {
-            UUID(run["id"]): UUID(run["deployment_id"])
+            RunningState(UUID(run["id"]), UUID(run["state_id"])): UUID(run["deployment_id"])
             async for page in self._context.prefect.pages("/flow_runs/filter", query)
             for run in page
             if run["deployment_id"]

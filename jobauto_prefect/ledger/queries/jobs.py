@@ -3,6 +3,7 @@
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import NamedTuple
 from uuid import UUID
 
 from sqlalchemy import Select, case, func, select, union_all
@@ -82,12 +83,18 @@ def ended_jobs_of_runs(session: Session, flow_run_ids: Sequence[UUID]) -> dict[U
     return {job.flow_run_id: job for job in session.scalars(query) if job.flow_run_id}
 
 
-def claimed_runs(session: Session, flow_run_ids: Collection[UUID]) -> set[UUID]:
-    """Return those of these flow runs that a worker has claimed."""
-    query = select(Job.flow_run_id).where(
-        Job.flow_run_id.in_(flow_run_ids), Job.state != JobState.SCHEDULED
-    )
-    return {run_id for run_id in session.scalars(query) if run_id}
+class JobOfRun(NamedTuple):
+    """The newest job of a flow run."""
+
+    id: int
+    state: str
+
+
+def newest_jobs(session: Session, flow_run_ids: Collection[UUID]) -> dict[UUID, JobOfRun]:
+    """Return the newest jobs of those of these flow runs that have any."""
+    query = select(Job.flow_run_id, Job.id, Job.state).order_by(Job.id)
+    rows = session.execute(query.where(Job.flow_run_id.in_(flow_run_ids))).all()
+    return {row.flow_run_id: JobOfRun(row.id, row.state) for row in rows}
 
 
 def waiting_since(session: Session, instant: datetime) -> dict[UUID, int]:

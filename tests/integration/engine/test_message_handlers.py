@@ -13,7 +13,7 @@ from jobauto_prefect.engine.api import PrefectApi
 from jobauto_prefect.engine.context import EngineContext
 from jobauto_prefect.engine.message_handlers import handle
 from jobauto_prefect.engine.outbox_worker import OutboxWorker
-from jobauto_prefect.engine.services.reconciler import Reconciler, UnclaimedRuns
+from jobauto_prefect.engine.services.reconciler import Reconciler, RunningRuns
 from jobauto_prefect.ledger.audit.trail import SERVICE
 from jobauto_prefect.ledger.outbox import OutboxKind, enqueue
 from jobauto_prefect.ledger.records import Job, OutboxMessage, RunTemplate
@@ -230,7 +230,7 @@ def test_a_running_run_that_nobody_claims_becomes_crashed_after_a_minute(
     async def looks() -> None:
         nonlocal answering
         async with PrefectApi(prefect_server) as api:
-            unclaimed = UnclaimedRuns(EngineContext(ledger, api, facade_settings), is_answering)
+            unclaimed = RunningRuns(EngineContext(ledger, api, facade_settings), is_answering)
             await unclaimed.look()
             answering = True
             await unclaimed.look()

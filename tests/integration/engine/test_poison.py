@@ -12,7 +12,7 @@ import pytest
 from jobauto_prefect.clock import utc_now
 from jobauto_prefect.engine import flow_runs
 from jobauto_prefect.engine.outbox_worker import OutboxWorker
-from jobauto_prefect.engine.services.reconciler import CLAIM_WITHIN, Reconciler, UnclaimedRuns
+from jobauto_prefect.engine.services.reconciler import CLAIM_WITHIN, Reconciler, RunningRuns
 from jobauto_prefect.engine.services.retention import Pruner
 from jobauto_prefect.engine.services.window_scheduler import MissingRunMonitor, WindowScheduler
 from jobauto_prefect.engine.sync.application_flows import FlowComparison, delete_unused_flows
@@ -86,7 +86,7 @@ async def test_runs_without_a_job_end_beside_some_that_prefect_does_not_end(
     async def is_answering() -> bool:
         return True
 
-    unclaimed = UnclaimedRuns(bench.context, is_answering)
+    unclaimed = RunningRuns(bench.context, is_answering)
     await unclaimed.look()
     bench.later(CLAIM_WITHIN)
     refused = {runs[0]: 409, runs[2]: 500}

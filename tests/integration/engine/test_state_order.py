@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator
+from datetime import timedelta
 from urllib.parse import urlsplit
 from uuid import UUID, uuid4
 
@@ -10,6 +11,7 @@ import pytest
 from jobauto_prefect.engine import flow_runs
 from jobauto_prefect.engine.api import PrefectApi
 from jobauto_prefect.engine.flow_runs import NewRun, Verdict
+from jobauto_prefect.engine.services.reconciler import CLAIM_WITHIN, Reconciler, RunningRuns
 from jobauto_prefect.engine.worker.state_reporter import StateReporter
 from jobauto_prefect.ledger.records import RunTemplate
 from tests.support.bench import Bench
@@ -30,6 +32,10 @@ async def api(relay: LossyRelay) -> AsyncIterator[PrefectApi]:
     """What the worker calls Prefect by."""
     async with PrefectApi(f"http://127.0.0.1:{relay.port}/api") as api:
         yield api
+
+
+async def is_answering() -> bool:
+    return True
 
 
 def deployment(bench: Bench) -> UUID:
@@ -103,3 +109,41 @@ async def test_runs_of_others_follow_the_rules_of_prefect(bench: Bench) -> None:
     run = UUID((await bench.prefect.post("/flow_runs/", body))["id"])
     for state in ("RUNNING", "CRASHED", "RUNNING"):
         assert (await flow_runs.propose(bench.prefect, run, state)).accepted, state
+
+
+async def test_running_after_a_confirmed_end_does_not_stay(bench: Bench) -> None:
+    """By force here; a Prefect server that others start takes it from anybody."""
+    ended = {"succeeded": "COMPLETED", "failed": "FAILED", "cancelled": "CANCELLED"}
+    jobs = {state: await bench.claimed() for state in ended}
+    _, still_running = await bench.claimed()
+    for state, (job_id, run) in jobs.items():
+        bench.end(job_id, state)
+        await flow_runs.set_state(bench.prefect, run, bench.run_status(job_id))
+    reconciler, runs = Reconciler(bench.context), RunningRuns(bench.context, is_answering)
+    for _ in range(3):
+        bench.later()
+        await reconciler.reconcile()
+        for _, run in jobs.values():
+            await flow_runs.propose(bench.prefect, run, "RUNNING", force=True)
+        bench.transport.calls.clear()
+        await runs.look()
+        assert bench.transport.calls == ["POST /flow_runs/filter"]
+        bench.later(CLAIM_WITHIN)
+        await runs.look()
+        shown = [await bench.state(run) for _, run in jobs.values()]
+        assert shown == list(ended.values())
+    assert await bench.state(still_running) == "RUNNING"
+
+
+async def test_a_run_that_somebody_starts_again_gets_the_time_for_its_claim(bench: Bench) -> None:
+    job_id, run = await bench.claimed()
+    bench.end(job_id)
+    await flow_runs.set_state(bench.prefect, run, bench.run_status(job_id))
+    runs = RunningRuns(bench.context, is_answering)
+    for _ in range(2):
+        for state in ("SCHEDULED", "RUNNING"):
+            await flow_runs.propose(bench.prefect, run, state)
+        await runs.look()
+        bench.later(CLAIM_WITHIN - timedelta(seconds=1))
+        await runs.look()
+        assert await bench.state(run) == "RUNNING"
