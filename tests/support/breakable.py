@@ -88,6 +88,7 @@ class Relay:
         self._flows.set()
         self._answers.set()
         self._open: set[socket.socket] = set()
+        self._stranded: set[socket.socket] = set()
         threading.Thread(target=self._accept, daemon=True).start()
 
     def cut(self) -> None:
@@ -101,6 +102,13 @@ class Relay:
     def hang(self) -> None:
         """Leave all connections open, and let nothing through any more."""
         self._flows.clear()
+
+    def strand(self) -> None:
+        """Leave the connections that are open, and let nothing through them any more.
+
+        As a proxy in front of several servers, of which one was stopped.
+        """
+        self._stranded |= self._open
 
     def hang_answers(self) -> None:
         """Let what is asked through, and nothing that is answered."""
@@ -151,6 +159,8 @@ class Relay:
         with contextlib.suppress(OSError):
             while not self._cut and (data := source.recv(65536)):
                 time.sleep(self.delay_seconds)
+                if source in self._stranded:
+                    continue
                 self._flows.wait()
                 if flows is self._flows:
                     self.asked(source, data)
@@ -176,34 +186,33 @@ class LossyRelay(Relay):
         self._unlucky = set[socket.socket]()
         self._late: list[threading.Thread] = []
         self._late_path = ""
-        self._held_path = ""
-        self._go_on = threading.Event()
+        self._late_go_on = threading.Event()
+        self._held: dict[str, threading.Event] = {}
         super().__init__(to_port)
 
     def lose(self, path: str, times: int = 1) -> None:
         """Lose the answers to so many calls whose path ends so."""
         self._losing = path, times
 
-    def hold(self, path: str) -> None:
-        """Pass on no call whose path ends so, until `go_on`."""
-        self._held_path = path
-        self._go_on.clear()
+    def hold(self, *paths: str) -> None:
+        """Pass on no call whose path ends like one of these, until `go_on`."""
+        self._held |= {path: threading.Event() for path in paths}
 
     def delay(self, path: str) -> None:
         """Break the connection of the next call whose path ends so; it arrives by `arrive`."""
-        self._go_on.clear()
+        self._late_go_on.clear()
         self._late_path = path
 
     def arrive(self) -> None:
         """Pass on the delayed calls, and return when the server has answered all of them."""
-        self._go_on.set()
+        self._late_go_on.set()
         while self._late:
             self._late.pop().join()
 
-    def go_on(self) -> None:
-        """Pass on what was held, and whatever comes."""
-        self._held_path = ""
-        self._go_on.set()
+    def go_on(self, *paths: str) -> None:
+        """Pass on what was held by these paths, without any by all, and whatever comes."""
+        for path in paths or tuple(self._held):
+            self._held.pop(path).set()
 
     def count(self, ending: str) -> int:
         """How many calls end like this."""
@@ -222,15 +231,16 @@ class LossyRelay(Relay):
             self._late.append(late)
             late.start()
             raise ConnectionAbortedError
-        if self._held_path and path.endswith(self._held_path):
-            self._go_on.wait()
+        for ending, passed in tuple(self._held.items()):
+            if path.endswith(ending):
+                passed.wait()
         losing, times = self._losing
         if times and path.endswith(losing):
             self._losing = losing, times - 1
             self._unlucky.add(client)
 
     def _pass_on_late(self, data: bytes) -> None:
-        self._go_on.wait()
+        self._late_go_on.wait()
         with self._connect() as server:
             server.sendall(data)
             assert server.recv(65536).startswith(b"HTTP/1.1 2")

@@ -1,9 +1,11 @@
 """Prefect's event stream, for the lifetime of the worker."""
 
 import asyncio
+import contextlib
 import logging
 import re
 import time
+from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Protocol
@@ -12,6 +14,7 @@ from uuid import UUID
 from prefect.events import Event
 from prefect.events.clients import PrefectEventSubscriber, get_events_subscriber
 from prefect.events.filters import EventAnyResourceFilter, EventFilter, EventNameFilter
+from websockets.exceptions import ConnectionClosed
 
 from jobauto_prefect.clock import Clock
 from jobauto_prefect.errors import PrefectUnavailable
@@ -38,6 +41,13 @@ OF_JOBS = re.compile(r" #[0-9]+( \(task [0-9]+, attempt [0-9]+\))?$")
 SHORTEST_PAUSE, LONGEST_PAUSE = 0.1, 5.0  # seconds between connection attempts
 MISSED = timedelta(minutes=1)
 """How far back a new connection replays events."""
+
+OPENED_SECONDS = 15.0  # at most, until a new connection is signed in
+PING_SECONDS = 5.0
+
+PONG_SECONDS = 10.0
+"""How long a ping may be unanswered: a stopped server leaves its connections open. Prefect's client
+takes up to 40 s to notice."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +91,7 @@ async def listen(pool_id: UUID, listener: RunListener, clock: Clock) -> None:
         since = time.monotonic()
         try:
             # One attempt per connection, because this loop must notice every reconnection.
-            async with _subscriber(pool_id, clock()) as stream:
+            async with _open(_subscriber(pool_id, clock())) as stream:
                 listener.on_connected()
                 async for event in stream:
                     _notify(listener, event)
@@ -90,11 +100,49 @@ async def listen(pool_id: UUID, listener: RunListener, clock: Clock) -> None:
             if time.monotonic() - since > LONGEST_PAUSE:
                 pause, complained = SHORTEST_PAUSE, False
             if not complained:
-                logger.warning("%s", PrefectUnavailable(f"no events arrive from Prefect: {error}"))
+                why = str(error) or type(error).__name__
+                logger.warning("%s", PrefectUnavailable(f"no events arrive from Prefect: {why}"))
             complained = True
         listener.on_disconnected()
         await asyncio.sleep(pause)
         pause = min(2 * pause, LONGEST_PAUSE)
+
+
+@contextlib.asynccontextmanager
+async def _open(stream: PrefectEventSubscriber) -> AsyncIterator[PrefectEventSubscriber]:
+    """Open a stream; reading it fails once its server no longer answers."""
+    try:
+        async with asyncio.timeout(OPENED_SECONDS):
+            await stream.__aenter__()
+    except (Exception, asyncio.CancelledError):
+        _abort(stream)
+        raise
+    pinging = asyncio.create_task(_ping(stream))
+    try:
+        yield stream
+    finally:
+        pinging.cancel()
+        await stream.__aexit__(None, None, None)
+
+
+async def _ping(stream: PrefectEventSubscriber) -> None:
+    socket = stream._websocket  # noqa: SLF001
+    with contextlib.suppress(ConnectionClosed):
+        while socket is not None:
+            await asyncio.sleep(PING_SECONDS)
+            try:
+                async with asyncio.timeout(PONG_SECONDS):
+                    await (await socket.ping())
+            except TimeoutError:
+                _abort(stream)
+                return
+
+
+def _abort(stream: PrefectEventSubscriber) -> None:
+    """Drop the connection without the closing handshake, which a hung server does not answer."""
+    socket = stream._websocket  # noqa: SLF001
+    if socket is not None:
+        socket.transport.abort()
 
 
 def _subscriber(pool_id: UUID, now: datetime) -> PrefectEventSubscriber:

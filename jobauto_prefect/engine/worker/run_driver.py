@@ -65,6 +65,10 @@ RUNNING_SECONDS = 5.0
 """How long a claimed job waits for Prefect to set Running; then it starts anyway, and Prefect is
 told when it is back."""
 
+CANCELLED_SECONDS = 10.0
+"""How long the question which runs are being cancelled may be unanswered. It is asked again soon,
+by another connection: that of a stopped server hangs."""
+
 DELETED_IN_PREFECT = "its flow run was deleted in Prefect"
 NO_DEPLOYMENT = "this work pool runs deployments of jobauto's run templates, and this run has none"
 
@@ -303,9 +307,10 @@ class RunDriver:
         """Query which of the active runs are being cancelled, in one call."""
         started = [run for run, active in self._active_runs.items() if active.job_id is not None]
         try:
-            states = await read_states(self._api, started)
-        except JobautoError as error:
-            logger.debug("can't tell which runs are cancelled: %s", error)
+            async with asyncio.timeout(CANCELLED_SECONDS):
+                states = await read_states(self._api, started)
+        except (JobautoError, TimeoutError) as error:
+            logger.debug("can't tell which runs are cancelled: %r", error)
             return
         for flow_run_id, state in states.items():
             active = self._active_runs.get(flow_run_id)

@@ -21,6 +21,7 @@ from jobauto_prefect.runtime.worker_context import WorkerContext
 logger = logging.getLogger(__name__)
 HURRIED_GRACE_SECONDS = 5.0
 LAST_CLAIMS_SECONDS = 2.0  # for answers to pending claims
+CANCELLATIONS_SECONDS = 15.0  # between two questions which runs are cancelled
 LAST_REPORT_SECONDS = 5.0  # for reporting the last jobs' ends to Prefect
 
 
@@ -66,6 +67,7 @@ class WorkerSession:
     async def __aenter__(self) -> Self:
         self._begin(self._dispatcher.run())
         self._begin(self._logs.run())
+        self._begin(self._poll_cancellations())
         return self
 
     async def __aexit__(
@@ -94,10 +96,19 @@ class WorkerSession:
             self._listening = asyncio.create_task(listen(pool_id, self, self._opened.client.clock))
 
     async def tick(self) -> None:
-        """Poll for runs and cancellations, and for limits if they are unknown."""
-        await asyncio.gather(self._dispatcher.poll(), self._driver.poll_cancellations())
+        """Poll for runs, and for limits if they are unknown."""
+        await self._dispatcher.poll()
         if not self._pool_limits.is_known and self._is_connected:
             await self._pool_limits.read()
+
+    async def _poll_cancellations(self) -> None:
+        """Find what was cancelled even if no event says so, and while other calls hang."""
+        while True:
+            await asyncio.sleep(CANCELLATIONS_SECONDS)
+            try:
+                await self._driver.poll_cancellations()
+            except Exception:
+                logger.exception("cancelled runs could not be looked for; trying again")
 
     # what the event stream tells
 

@@ -1,13 +1,19 @@
 """What a worker hears of Prefect's event stream."""
 
 import asyncio
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
+from urllib.parse import urlsplit
 from uuid import UUID, uuid4
 
 import httpx
+import pytest
 from prefect.settings import PREFECT_API_URL, temporary_settings
 
+from jobauto_prefect.engine.worker import listener
 from jobauto_prefect.engine.worker.listener import Announcement, listen
+from tests.support.breakable import LossyRelay
+from tests.support.waits import until
 
 MINUTE = timedelta(minutes=1)
 
@@ -49,6 +55,38 @@ async def test_prefects_stream_begins_a_minute_before_the_time_it_is_given(
             (await prefect.post("/events", json=events)).raise_for_status()
             await heard.any.wait()
         listening.cancel()
+    assert heard.runs == [told]
+
+
+OUT = "/events/out"
+OTHERS_PING = 20  # seconds between the pings of Prefect's client
+
+
+@pytest.fixture
+def relay(prefect_server: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[LossyRelay]:
+    """The way to Prefect, whose answers are waited for a second."""
+    for name in ("PING_SECONDS", "PONG_SECONDS"):
+        monkeypatch.setattr(listener, name, 1, raising=False)
+    with LossyRelay(urlsplit(prefect_server).port or 0) as relay:
+        url = f"http://127.0.0.1:{relay.port}/api"
+        with temporary_settings({PREFECT_API_URL: url}):
+            yield relay
+
+
+async def test_a_stream_whose_server_no_longer_answers_is_opened_again(
+    prefect_server: str, relay: LossyRelay
+) -> None:
+    pool, told = uuid4(), uuid4()
+    heard = Heard()
+    listening = asyncio.create_task(listen(pool, heard, lambda: datetime.now(UTC)))
+    await until(heard.connected.is_set)
+    relay.strand()
+    await until(lambda: relay.count(OUT) > 1, OTHERS_PING - 5)
+    async with httpx.AsyncClient(base_url=prefect_server) as prefect:
+        event = _scheduled(pool, told, datetime.now(UTC))
+        (await prefect.post("/events", json=[event])).raise_for_status()
+    await until(lambda: heard.runs)
+    listening.cancel()
     assert heard.runs == [told]
 
 
