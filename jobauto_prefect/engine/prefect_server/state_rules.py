@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import prefect.server.models  # noqa: F401 - or the rules import them halfway through their own import
 from prefect.server.database import orm_models
 from prefect.server.orchestration.core_policy import CoreFlowPolicy
 from prefect.server.orchestration.dependencies import ORCHESTRATION_DEPENDENCIES
