@@ -41,13 +41,11 @@ from jobauto_prefect.ledger.base import Base, Retirable, can_hold
 from jobauto_prefect.ledger.records import (
     App,
     Company,
-    Credential,
     CredentialType,
     Event,
     EventRule,
     EventSource,
     Job,
-    JobTally,
     RunTemplate,
     Task,
     TemplateCredential,
@@ -68,11 +66,12 @@ def _of_templates(column: Any) -> Callable[[Collection[int]], ColumnElement[bool
 
 
 IN_COMPANIES: Mapping[type[Base], Callable[[Collection[int]], ColumnElement[bool]]] = {
+    **{
+        mapper.class_: mapper.class_.company_id.in_
+        for mapper in Base.registry.mappers
+        if "company_id" in mapper.columns and not mapper.columns["company_id"].nullable
+    },
     Company: Company.id.in_,
-    RunTemplate: RunTemplate.company_id.in_,
-    Job: Job.company_id.in_,
-    JobTally: JobTally.company_id.in_,
-    Credential: Credential.company_id.in_,
     EventSource: EventSource.company_id.in_,
     Event: Event.company_id.in_,
     Task: _of_templates(Task.runtemplate_id),
@@ -84,7 +83,10 @@ IN_COMPANIES: Mapping[type[Base], Callable[[Collection[int]], ColumnElement[bool
         ),
     ),
 }
-"""The condition for the records of companies, by kind; other kinds belong to no company."""
+"""The condition for the records of companies, by kind; other kinds belong to no company.
+
+A kind whose records must have a company is here by its column.
+"""
 
 SHARED: Mapping[type[Base], Callable[[Collection[int]], ColumnElement[bool]]] = {
     App: partial(usable, App),
