@@ -469,7 +469,7 @@ class RecordPages:
         on.
         """
         groups = [self.group(each) for each in await self.groups(visit, record)]
-        if self.kind.owner == "shared":
+        if self.kind.owner and not reference:
             groups[0] = replace(groups[0], fields=[await self._owner(visit), *groups[0].fields])
         query = f"?{urlencode(reference)}" if reference else ""
         return RecordForm(
@@ -503,7 +503,7 @@ class RecordPages:
         """Return the control for the owner of a new record, among those the visitor may choose."""
         permission = f"{self.kind.permissions}.create"
         companies = await visit.permitted_companies(permission)
-        if visit.who.rights.may(permission, None):
+        if self.kind.owner == "shared" and visit.who.rights.may(permission, None):
             companies = [("", Text("shared")), *companies]
         return FormField("/company_id", Text("Company"), "choice", choices=companies)
 
