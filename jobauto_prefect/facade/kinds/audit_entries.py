@@ -11,6 +11,7 @@ from jobauto_prefect.facade.http.field_types import parse_int
 from jobauto_prefect.facade.kinds.resource import Filter, Resource, choice, period, reference
 from jobauto_prefect.kinds import KINDS
 from jobauto_prefect.ledger import records
+from jobauto_prefect.ledger.base import Audited
 from jobauto_prefect.settings import Settings
 
 AuditAction = Literal[
@@ -64,11 +65,10 @@ def serialize_audit_entry(entry: records.AuditEntry, _settings: Settings) -> Jso
 
 
 ENTITIES = (
-    "App", "AuditTrail", "Backup", "Calendar", "Company", "CompanyUser", "Credential",
-    "CredentialType", "EventRule", "EventSource", "Freeze", "Job", "Key", "RunTemplate",
-    "RunTemplateCredential", "Task", "Token",
-    "Topic", "User", "UserRole", "Login", "Worker", *(f"Prefect {kind}" for kind in AUDITED_KINDS),
-)  # fmt: skip
+    *sorted(each.entity_name for each in Audited.__subclasses__()),
+    *("AuditTrail", "Backup", "Key", "Login", "Worker"),
+    *(f"Prefect {kind}" for kind in AUDITED_KINDS),
+)
 
 RESOURCE = Resource(
     KINDS["auditlog"], records.AuditEntry, AuditEntry, serialize_audit_entry,
