@@ -14,20 +14,13 @@ from typing import get_args
 import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
-from pydantic import BaseModel
 
 from jobauto_prefect.definitions import schema
 from jobauto_prefect.definitions.validation.record_files import RECORD_KINDS, record_schema
 from jobauto_prefect.facade.bounds import page
 from jobauto_prefect.facade.kinds.audit_entries import ENTITIES, AuditAction
-from jobauto_prefect.facade.kinds.calendars import CalendarBody
-from jobauto_prefect.facade.kinds.companies import CompanyBody
-from jobauto_prefect.facade.kinds.credential_types import CredentialTypeBody
-from jobauto_prefect.facade.kinds.credentials import CredentialBody
-from jobauto_prefect.facade.kinds.event_rules import RuleBody
-from jobauto_prefect.facade.kinds.event_sources import SourceBody
-from jobauto_prefect.facade.kinds.run_templates import TemplateBody
-from jobauto_prefect.facade.kinds.topics import TopicBody
+from jobauto_prefect.facade.kinds.registry import BY_ITEM
+from jobauto_prefect.kinds import KINDS
 from jobauto_prefect.settings import Settings
 from tests.support.paths import ROOT
 
@@ -55,35 +48,26 @@ def test_published_schemas_are_those_of_the_package(kind: str) -> None:
 
 NOT_IN_FILES: Mapping[str, set[str]] = {
     "company": {"logo", "settings"},
-    "runtemplate": {"app_id", "company_id"},
-    "credential": {"company_id", "credential_type_id", "value"},
-    "credential_type": {"company_id"},
-    "topic": {"company_id"},
-    "eventsource": {"company_id", "db_password", "last_processed_id"},
-    "eventrule": {"event_source_id", "runtemplate_source_id", "runtemplate_id"},
+    "credential": {"value"},
+    "eventsource": {"db_password", "last_processed_id"},
 }
-"""Members that files say otherwise, or not at all."""
+"""Members that files say otherwise, or not at all, besides the ids for which they have names."""
 
 
-@pytest.mark.parametrize(
-    ("kind", "body", "only_in_files"),
-    [
-        ("company", CompanyBody, set()),
-        ("runtemplate", TemplateBody, set()),
-        ("credential_type", CredentialTypeBody, set()),
-        ("credential", CredentialBody, set()),
-        ("topic", TopicBody, set()),
-        ("calendar", CalendarBody, set()),
-        ("eventsource", SourceBody, set()),
-        ("eventrule", RuleBody, {"event_source", "runtemplate_source", "runtemplate"}),
-    ],
-)
-def test_files_of_records_have_the_fields_the_facade_takes(
-    kind: str, body: type[BaseModel], only_in_files: set[str]
-) -> None:
+ONLY_IN_FILES: Mapping[str, set[str]] = {
+    "eventrule": {"event_source", "runtemplate_source", "runtemplate"},
+}
+
+
+@pytest.mark.parametrize("kind", RECORD_KINDS)
+def test_files_of_records_have_the_fields_the_facade_takes(kind: str) -> None:
+    body = BY_ITEM[kind].body
+    assert body is not None
     in_files = set(record_schema(kind)["properties"]) - {"$schema", "kind"}
+    ids = {each.field for each in KINDS[kind].named_in_files.values()}
+    apart = ids | NOT_IN_FILES.get(kind, set())
 
-    assert in_files - only_in_files == set(body.model_fields) - NOT_IN_FILES.get(kind, set())
+    assert in_files - ONLY_IN_FILES.get(kind, set()) == set(body.model_fields) - apart
 
 
 @pytest.mark.parametrize("folder", ["api", "flows"])

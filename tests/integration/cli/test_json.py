@@ -166,9 +166,9 @@ def documented() -> dict[str, tuple[str, list[str]]]:
 def test_the_json_of_every_command_is_documented_and_tried() -> None:
     tried = {f"jobauto {command}" for command, *_ in SCENARIO}
 
-    assert set(commands()) - set(documented()) == set()
+    assert set(commands()) - set(documented()) == set(), "below JSON in docs/cli.md"
     assert set(documented()) - set(commands()) == set()
-    assert set(commands()) - tried - STARTS_PROCESSES == set()
+    assert set(commands()) - tried - STARTS_PROCESSES == set(), "in SCENARIO here"
 
 
 def test_every_command_prints_the_json_that_is_documented(

@@ -35,7 +35,7 @@ def test_each_kind_of_record_stands_in_the_row_of_its_permissions() -> None:
         for _, paths, permissions in table("records")[1:]
         for item in re.findall(r"`(\w+)`", paths)
     }
-    assert set(rows) == {resource.kind.item for resource in RESOURCES}
+    assert set(rows) == {resource.kind.item for resource in RESOURCES}, "in docs/rest.md"
     for resource in RESOURCES:
         assert f"`{resource.kind.permissions}." in rows[resource.kind.item], resource.kind.item
 

@@ -16,6 +16,7 @@ from jobauto_prefect.console_addresses import CONTRACT
 from jobauto_prefect.facade.compat.translation import PREFIXES
 from jobauto_prefect.facade.console.pages import PAGES
 from jobauto_prefect.facade.resources.crud import build_contract_router
+from jobauto_prefect.kinds import KINDS
 from jobauto_prefect.ledger.access.tokens import issue_user_token
 from jobauto_prefect.ledger.audit.trail import SERVICE
 from jobauto_prefect.ledger.records import (
@@ -49,14 +50,16 @@ def test_every_route_has_a_row_or_is_open() -> None:
         for method in route.methods or ()
     }
     documented = {(row.method, _shape(row.path)) for row in TABLE}
-    assert {(method, _shape(path)) for method, path in routes - OPEN} == documented
+    every = {(method, _shape(path)) for method, path in routes - OPEN}
+    assert every == documented, "rows of tests/support/permission_table.py"
 
 
 def test_every_route_of_the_console_has_a_row_and_none_is_in_the_document() -> None:
     routes = [
         route for module in PAGES for route in module.router.routes if isinstance(route, APIRoute)
     ]
-    assert {(method, route.path) for route in routes for method in route.methods} == set(CONSOLE)
+    every = {(method, route.path) for route in routes for method in route.methods}
+    assert every == set(CONSOLE), "rows of tests/support/console_permissions.py"
     assert not any(route.include_in_schema for route in routes)
 
 
@@ -216,14 +219,8 @@ def test_foreign_records_are_in_no_list_filter_or_count(
     facade_url: str, ledger: Ledger, record_ids: dict[str, int], person: str
 ) -> None:
     with client(f"{facade_url}/api/v1", _token(ledger, person, record_ids["company"])) as http:
-        for collection in (
-            "runtemplates",
-            "jobs",
-            "credentials",
-            "eventrules",
-            "tasks",
-            "auditlog",
-        ):
+        owned = [kind.collection for kind in KINDS.values() if kind.is_owned]
+        for collection in (*owned, "jobs", "eventrules", "eventsources", "tasks", "auditlog"):
             answer = http.get(f"/{collection}.json")
             assert (answer.json(), answer.headers["x-total-count"]) == ({}, "0"), collection
         assert str(record_ids["company"]) not in http.get("/companies.json").json()
