@@ -252,6 +252,9 @@ class RecordPages:
     label of the link to a new record; without it there are no forms. Only visitors who may change
     shared records may change the fields of `identity`. `fixed` is part of the body of each new
     record, `note` is shown above its form.
+
+    The form of a new record has a control for its company where its kind has an `owner`. A kind of
+    which other fields follow from the company asks for it first: its `new_form` returns `chooser`.
     """
 
     kind: ClassVar[Kind]
