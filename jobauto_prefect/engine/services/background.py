@@ -119,7 +119,7 @@ async def run_services(
             ("ahead", AHEAD_SECONDS, partial(look_ahead, context, UpcomingRuns(context))),
             ("reaper", settings.lease_seconds / REAPS_PER_LEASE, reaper.reap),
             ("reconciler", RECONCILE_SECONDS, Reconciler(context).reconcile),
-            ("running", RECONCILE_SECONDS, RunningRuns(context, reaper.answers).look),
+            ("unclaimed", RECONCILE_SECONDS, RunningRuns(context, reaper.answers).look),
             ("drift", DRIFT_SECONDS, DriftMonitor(context).check_next),
             ("seal", SEAL_SECONDS, partial(_seal, Sealer(ledger))),
             ("tallies", TALLY_SECONDS, as_thread_call(partial(fold_tallies, ledger))),
