@@ -221,7 +221,8 @@ ended on PostgreSQL, of the service after `JOBAUTO_DATABASE_ANSWER_SECONDS`, of 
 
 YAML of `POST /apply` has up to {MOST_CHARACTERS:,} characters, and {MOST_TOKENS:,} words and marks,
 in all files together, JSON {MOST_JSON_VALUES:,} values. Prefect is sent
-{ITEMS_AT_ONCE["/logs/"]} log lines or {ITEMS_AT_ONCE["/events"]} events at once, however many come.
+{ITEMS_AT_ONCE["/logs/"]} log lines or {ITEMS_AT_ONCE["/events"]} events at once, however many come,
+of one list at a time.
 Other bodies of a worker have up to {WORKERS_OTHER_VALUES:,} values. A list of tags has up to
 {MAX_TAGS}, a search for events {MAX_CONDITIONS} conditions of one kind.
 [Security](security.md) says what each identity may do.

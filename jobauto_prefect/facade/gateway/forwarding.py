@@ -72,24 +72,36 @@ def parts_of(route: str, body: Any) -> list[Any]:
     return [body[start : start + most] for start in range(0, len(body), most)]
 
 
-async def forward_in_parts(
-    app: ASGIApp, scopes_and_bodies: Iterable[tuple[Scope, bytes]], receive: Receive, send: Send
-) -> None:
-    """Forward the parts of a list in order until one fails; answer as Prefect does to the last.
+class PartForwarder:
+    """Forwards long lists in parts, one part at a time for all clients.
 
-    What precedes a failed part is kept.
+    Each part blocks Prefect's event loop: others are served between two of them, not after one of
+    every list that is under way.
     """
-    answer: list[Message] = []
 
-    async def keep(message: Message) -> None:
-        answer.append(message)
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+        self._turn = asyncio.Lock()
 
-    for scope, body in scopes_and_bodies:
-        answer.clear()
-        await app(scope, replay_body(body, receive), keep)
-        if answer[0]["status"] >= 400:
-            break
-    await _send_all(answer, send)
+    async def forward(
+        self, scopes_and_bodies: Iterable[tuple[Scope, bytes]], receive: Receive, send: Send
+    ) -> None:
+        """Forward the parts in order until one fails; answer as Prefect does to the last.
+
+        What precedes a failed part is kept.
+        """
+        answer: list[Message] = []
+
+        async def keep(message: Message) -> None:
+            answer.append(message)
+
+        for scope, body in scopes_and_bodies:
+            answer.clear()
+            async with self._turn:
+                await self._app(scope, replay_body(body, receive), keep)
+            if answer[0]["status"] >= 400:
+                break
+        await _send_all(answer, send)
 
 
 class _Refused(Exception):

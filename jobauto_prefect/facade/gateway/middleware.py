@@ -28,12 +28,12 @@ from jobauto_prefect.facade.gateway.error_responses import (
 from jobauto_prefect.facade.gateway.forwarding import (
     IN_PARTS,
     ITEMS_AT_ONCE,
+    PartForwarder,
     PatientForwarder,
     ResponseRecorder,
     ServerErrorGuard,
     encode_body,
     forward_and_rewrite,
-    forward_in_parts,
     inner_scope,
     parts_of,
     replay_body,
@@ -95,6 +95,7 @@ class GatewayMiddleware:
     ) -> None:
         self._prefect = prefect
         self._patient = PatientForwarder(prefect)
+        self._in_parts = PartForwarder(prefect)
         self._sign_in = sign_in
         self._ownership = ownership
         self._inner = authorization(inner)
@@ -227,7 +228,7 @@ class GatewayMiddleware:
         if len(parts) > 1:
             encoded = map(encode_body, parts)
             scopes = ((inner_scope(scope, self._inner, len(body)), body) for body in encoded)
-            await forward_in_parts(self._prefect, scopes, receive, send)
+            await self._in_parts.forward(scopes, receive, send)
             return
         body = encode_body(decision.body)
         is_inspected = (
