@@ -62,6 +62,17 @@ class UserConcurrency:
     waiting: int = MAX_WAITING
     _users: dict[Hashable, _Slots] = field(default_factory=dict)
 
+    def require_room(self, user: Hashable) -> None:
+        """Check that one more may come, or wait.
+
+        Raises:
+            TooManyRequests: too many are waiting.
+        """
+        slots = self._users.get(user)
+        if slots is not None and slots.present >= self.most + self.waiting:
+            message = f"{self.most} requests of yours are under way and {self.waiting} wait"
+            raise TooManyRequests(RETRY_AFTER, f"{message}; send fewer at once")
+
     @contextlib.asynccontextmanager
     async def slot(self, user: Hashable) -> AsyncIterator[Slot]:
         """Hold one of the user's slots, once one is free.
@@ -69,10 +80,8 @@ class UserConcurrency:
         Raises:
             TooManyRequests: too many are waiting.
         """
+        self.require_room(user)
         slots = self._users.setdefault(user, _Slots(asyncio.Semaphore(self.most)))
-        if slots.present >= self.most + self.waiting:
-            message = f"{self.most} requests of yours are under way and {self.waiting} wait"
-            raise TooManyRequests(RETRY_AFTER, f"{message}; send fewer at once")
         slots.present += 1
         try:
             await slots.free.acquire()

@@ -174,6 +174,8 @@ async def output(
     """
     if suffix not in ("json", "txt"):
         raise NotAcceptable(f"output is not available as {suffix[:40]}", ("json", "txt"))
+    if follow:
+        service.following.require_room(_follower(who))  # before the ledger is asked
     chosen = LineSelection(after, before, find or "")
     await run_in_threadpool(_read_batch, service, job_id, who, chosen, 1)
     form: _Text | _Json = _Text() if suffix == "txt" else _Json(job_id, after)
@@ -286,6 +288,10 @@ class _Batches:
             return state, lines[-1].seq if lines else None, self.form.render(state, lines)
 
 
+def _follower(who: Identity) -> int | str:
+    return who.user_id if who.user_id is not None else who.actor.name
+
+
 class _Followed(StreamingResponse):
     """May last for hours, so it trades the slot of its request for one of followed outputs."""
 
@@ -305,7 +311,7 @@ class _Followed(StreamingResponse):
         if self._slot is not None:
             self._slot.release()
         who, following = self._batches.who, self._batches.service.following
-        async with following.slot(who.user_id if who.user_id is not None else who.actor.name):
+        async with following.slot(_follower(who)):
             await super().__call__(scope, receive, send)
 
 

@@ -13,6 +13,7 @@ from urllib.parse import urlencode
 from fastapi import Query, Response
 
 from jobauto_prefect.console_addresses import CONSOLE
+from jobauto_prefect.facade.concurrency import long_work
 from jobauto_prefect.facade.console.contract import Contract, CurrentContract
 from jobauto_prefect.facade.console.jobs.terminal_text import (
     ESCAPE,
@@ -26,7 +27,10 @@ from jobauto_prefect.ledger.states import LIVE_JOBS
 
 PAGE_LINES = 1000
 PAGE_CHARACTERS = 1_000_000  # including markup; fewer lines are shown if they are long
-PART_MARKUP = 30  # characters of markup around a highlighted or coloured text
+PART_MARKUP = 100
+"""What a highlighted or coloured text counts besides itself: its markup has up to 30 characters,
+and it takes as long to make as many more."""
+
 MAX_LIVE_LINES = 5000  # on a live page; beyond that it restarts with the end of the log
 CONTEXT_LINES = 200  # lines after a match
 MAX_SOUGHT = 255  # characters
@@ -79,7 +83,7 @@ async def read_log(
     sought = sought.replace("\0", "")[:MAX_SOUGHT]
     query = {"tail": PAGE_LINES, "before": before, "find": sought}
     answer = await contract.fetch(f"/job/{job_id}/output.json", query)
-    lines = await asyncio.to_thread(_lines_of, answer, sought)
+    lines = await asyncio.to_thread(long_work.compute, _lines_of, answer, sought)
     is_cut = len(lines) < len(answer["lines"]) or len(lines) == PAGE_LINES
     has_earlier = is_cut if sought else bool(lines) and lines[0].number > 1
     follows = before is None and not sought and answer["state"] in LIVE_JOBS
@@ -103,7 +107,7 @@ async def read_next_lines(contract: Contract, job_id: int, after: int, first: in
     """
     query = {"tail": PAGE_LINES, "after": after}
     answer = await contract.fetch(f"/job/{job_id}/output.json", query)
-    lines = await asyncio.to_thread(_lines_of, answer)
+    lines = await asyncio.to_thread(long_work.compute, _lines_of, answer)
     has_gap = bool(lines) and lines[0].number > after + 1
     if has_gap or answer["last"] - first >= MAX_LIVE_LINES:
         return replace(await read_log(contract, job_id), replaces_all=True)

@@ -131,3 +131,12 @@ def test_of_lines_in_many_colours_a_page_has_fewer(
     page, numbers = _read(operator, f"/console/jobs/{job}", MAX_LINE * (PART_MARKUP + 1))
     assert len(page) < PAGE_CHARACTERS + FRAME
     assert 1 <= len(numbers) == len(read) < 100
+
+
+def test_a_page_has_so_many_colours(operator: httpx.Client, jobs: JobRecords) -> None:
+    """Each takes a tenth of a millisecond, which others wait for."""
+    job = jobs.job()
+    jobs.lines(job, *["\x1b[31mr\x1b[0m " * 20] * PAGE_LINES)
+    page, numbers = _read(operator, f"/console/jobs/{job}")
+    assert 100 < len(numbers) < PAGE_LINES
+    assert page.count('class="f1"') < 10_000
