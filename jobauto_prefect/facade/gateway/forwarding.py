@@ -88,20 +88,36 @@ class PartForwarder:
     ) -> None:
         """Forward the parts in order until one fails; answer as Prefect does to the last.
 
-        What precedes a failed part is kept.
+        What precedes a failed part is kept. Once the client has gone no more parts are forwarded:
+        they can be thousands, which nobody waits for.
         """
         answer: list[Message] = []
+        gone = asyncio.ensure_future(_disconnected(receive))
+
+        async def receive_end() -> Message:
+            return await asyncio.shield(gone)
 
         async def keep(message: Message) -> None:
             answer.append(message)
 
-        for scope, body in scopes_and_bodies:
-            answer.clear()
-            async with self._turn:
-                await self._app(scope, replay_body(body, receive), keep)
-            if answer[0]["status"] >= 400:
-                break
+        try:
+            for scope, body in scopes_and_bodies:
+                async with self._turn:
+                    if gone.done():
+                        return
+                    answer.clear()
+                    await self._app(scope, replay_body(body, receive_end), keep)
+                if answer[0]["status"] >= 400:
+                    break
+        finally:
+            gone.cancel()
         await _send_all(answer, send)
+
+
+async def _disconnected(receive: Receive) -> Message:
+    while (message := await receive())["type"] != "http.disconnect":
+        pass
+    return message
 
 
 class _Refused(Exception):

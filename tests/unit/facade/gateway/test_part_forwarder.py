@@ -10,7 +10,8 @@ PARTS = [({"part": number}, b"") for number in range(5)]
 
 
 async def nothing() -> Message:
-    return {"type": "http.disconnect"}
+    """What a client that waits for its answer sends."""
+    return await asyncio.Future[Message]()
 
 
 def test_of_all_lists_one_part_is_under_way_at_once_in_turn() -> None:
@@ -40,3 +41,30 @@ def test_of_all_lists_one_part_is_under_way_at_once_in_turn() -> None:
     assert most == 1
     assert order == [number for number in range(5) for _ in range(4)]
     assert [answer["status"] for answer in answers] == [201] * 4
+
+
+def test_nothing_more_is_forwarded_for_a_client_that_has_gone() -> None:
+    forwarded: list[int] = []
+
+    async def forward_list() -> None:
+        goes = asyncio.Event()
+
+        async def receive() -> Message:
+            await goes.wait()
+            return {"type": "http.disconnect"}
+
+        async def prefect(scope: Scope, inner_receive: Receive, send: Send) -> None:
+            forwarded.append(scope["part"])
+            assert (await inner_receive())["type"] == "http.request"
+            if scope["part"] == 1:
+                goes.set()
+                assert (await inner_receive())["type"] == "http.disconnect"
+            await send({"type": "http.response.start", "status": 201})
+
+        async def refuse(_message: Message) -> None:
+            raise AssertionError("nobody is there")
+
+        await PartForwarder(prefect).forward(PARTS, receive, refuse)
+
+    asyncio.run(forward_list())
+    assert forwarded == [0, 1]
