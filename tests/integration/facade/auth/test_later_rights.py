@@ -132,7 +132,7 @@ def test_secrets_leave_a_company_with_who_may_reveal_them_there(
     path, moved = f"/{item}/{records[item]['id']}.json", {"company": "there"}
     refused = eva.http.post(path, json=moved)
     assert refused.status_code == 403, refused.text
-    assert "credentials.reveal where it comes from" in refused.json()["message"]
+    assert "credentials.reveal in its current company" in refused.json()["message"]
     assert pair.rest.get(path).json()["company_id"] == pair.companies["here"]
     ok(eva.http.post(path, json={"company": "here"}), 201)  # it stays where it is
     eva.change("here", "admin")
