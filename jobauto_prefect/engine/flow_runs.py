@@ -18,6 +18,7 @@ from jobauto_prefect.runtime.protocol import PrefectState, RunStatus
 
 logger = logging.getLogger(__name__)
 
+ENDED = ("COMPLETED", "FAILED", "CRASHED", "CANCELLED")
 ENDING = frozenset({"CANCELLING", "CANCELLED"})
 FAILED = "Error validating state: "
 """Prefix of Prefect's reason for not setting a state because its own code failed."""

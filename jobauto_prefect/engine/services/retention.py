@@ -13,6 +13,7 @@ from functools import partial
 from typing import Any
 
 from jobauto_prefect.engine.context import EngineContext
+from jobauto_prefect.engine.flow_runs import ENDED
 from jobauto_prefect.errors import Conflict, Forbidden, PrefectFailed
 from jobauto_prefect.jobs.isolation import apart, by_halves
 from jobauto_prefect.jobs.retention import KeptRuns, Kind, Step, kept_runs, steps_of
@@ -26,7 +27,6 @@ RUNS_AT_ONCE = 50
 
 DEPLOYMENTS_AT_ONCE = 100
 SHORTEST_PAUSE = 0.02  # seconds
-OVER = ("COMPLETED", "FAILED", "CRASHED", "CANCELLED")
 
 
 @dataclass(slots=True)
@@ -181,7 +181,7 @@ def _filters(kept: KeptRuns, now: datetime) -> list[dict[str, Any]]:
         {
             "deployment_id": {"any_": deployments[start : start + DEPLOYMENTS_AT_ONCE]},
             "end_time": {"before_": before},
-            "state": {"type": {"any_": OVER}},
+            "state": {"type": {"any_": ENDED}},
         }
         for start in range(0, len(deployments), DEPLOYMENTS_AT_ONCE)
     ]

@@ -11,6 +11,7 @@ from jobauto_prefect.compiler.plan import template_in
 from jobauto_prefect.engine.api import PrefectApi
 from jobauto_prefect.engine.flow_runs import (
     CANCELLED_IN_PREFECT,
+    ENDED,
     ENDING,
     Proposal,
     read_states,
@@ -237,7 +238,10 @@ class RunDriver:
         try:
             await asyncio.wait({running}, timeout=RUNNING_SECONDS)
             if running.done() and running.exception() is None:
-                active.end = active.end or _reason_not_to_start(running.result())
+                answer = running.result()
+                active.end = active.end or _reason_not_to_start(answer)
+                if active.claim is not None and answer is not None and not answer.accepted:
+                    active.claim.expire()
             run_status = await self._run(active, launch)
             # Prefect gets the states in order, even after an outage.
             with contextlib.suppress(PrefectFailed):  # the final state tells more
@@ -349,4 +353,6 @@ def _reason_not_to_start(answer: Proposal | None) -> str | None:
         return None
     if answer.state in ENDING:
         return CANCELLED_IN_PREFECT
+    if answer.state in ENDED:
+        return None  # this worker may have been taken for lost: the facade decides
     return f"Prefect did not let it run: {answer.reason or answer.state}"

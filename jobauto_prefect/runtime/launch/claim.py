@@ -62,6 +62,10 @@ class LaunchClaim:
             if answer.launch is None or answer.launch.job_id != launch.job_id:
                 raise Conflict(f"the facade does not let job {launch.job_id} start any more")
 
+    def expire(self) -> None:
+        """Have `confirm` ask again, however young the answer is."""
+        self._asked_at = float("-inf")
+
     async def _ask_once(self) -> ClaimAnswer:
         asked_at = seconds_since_boot()
         answer = await self._client.claim(self._claim)

@@ -109,12 +109,16 @@ def frozen_after_grant(plant: Plant) -> Iterator[tuple[int, Popen[bytes]]]:
         yield job, frozen
 
 
+@pytest.mark.parametrize("is_shown", [False, True], ids=["at once", "once Prefect shows it"])
 def test_a_worker_frozen_between_grant_and_process_leaves_its_job_to_one_process(
-    plant: Plant, asked: list[UUID]
+    plant: Plant, asked: list[UUID], *, is_shown: bool
 ) -> None:
     retrying(plant)
     with services(plant), frozen_after_grant(plant) as (job, frozen):
+        run = plant.run_of(job)
         eventually(lambda: plant.job(job)["state"] == "lost")
+        if is_shown:
+            plant.run_in(run, "CRASHED")
         frozen.send_signal(signal.SIGCONT)
         last_attempt(plant, "succeeded")
         plant.until_gone()
