@@ -168,7 +168,7 @@ class Applications(FileKind):
         return [(owner, *self._name(named)) for owner in dict.fromkeys((named.company, None))]
 
     def is_meant(self, named: Named, content: Record) -> bool:
-        """Whether a reference means an application, whoever owns it."""
+        """Whether a reference is to an application, of any owner."""
         return self._name(named) in self._names(content)
 
     def _names(self, content: Record) -> set[tuple[str, str]]:

@@ -198,11 +198,11 @@ class Contract:
         method: str,
         path: str,
         query: Mapping[str, Any],
-        headers: Mapping[str, str] | None = None,
+        headers: Mapping[str, str] = {},
         content: bytes = b"",
-        state: Mapping[str, Any] | None = None,
+        state: Mapping[str, Any] = {},
     ) -> _Answer:
-        scope = self._scope(method, path, query, headers or {}, state or {})
+        scope = self._scope(method, path, query, headers, state)
         limit = body_limit(scope["path"], self._request.app.state.service.settings)
         if len(content) > limit:
             raise ContractError(STATUS[TooLarge], str(TooLarge(limit)))

@@ -173,7 +173,7 @@ def worker_fields(service: Service, listed: ListedWorker, frozen: bool) -> dict[
     router, "POST /worker/{name:path}/lost.{suffix}", "loseWorker",
     "Declare a worker lost",
     "For a machine that will not come back: the worker's jobs become lost, and are retried if "
-    "their run templates say so. A worker that is still alive is told to end its jobs. 409 if it "
+    "their run templates say so. A worker that is still alive has to end its jobs. 409 if it "
     "gave a sign of life within the last lease. Needs `system.config`.",
     tag=SERVICE, answer=answered("The lost jobs.", WorkerLost), errors=(409, 413, 415),
 )  # fmt: skip

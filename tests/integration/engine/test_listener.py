@@ -66,7 +66,7 @@ OTHERS_PING = 20  # seconds between the pings of Prefect's client
 def relay(prefect_server: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[LossyRelay]:
     """The way to Prefect, whose answers are waited for a second."""
     for name in ("PING_SECONDS", "PONG_SECONDS"):
-        monkeypatch.setattr(listener, name, 1, raising=False)
+        monkeypatch.setattr(listener, name, 1)
     with LossyRelay(urlsplit(prefect_server).port or 0) as relay:
         url = f"http://127.0.0.1:{relay.port}/api"
         with temporary_settings({PREFECT_API_URL: url}):

@@ -133,7 +133,7 @@ def test_of_lines_in_many_colours_a_page_has_fewer(
     assert 1 <= len(numbers) == len(read) < 100
 
 
-def test_a_page_has_so_many_colours(operator: httpx.Client, jobs: JobRecords) -> None:
+def test_a_page_has_a_bound_of_colours(operator: httpx.Client, jobs: JobRecords) -> None:
     """Each takes a tenth of a millisecond, which others wait for."""
     job = jobs.job()
     jobs.lines(job, *["\x1b[31mr\x1b[0m " * 20] * PAGE_LINES)
