@@ -192,12 +192,16 @@ class Watchdog:
         async with self._sending:
             self._socket.close()
         await asyncio.to_thread(self._process.wait)
-        # The leaders of its groups died with the watchdog; the rest is killed here.
         groups, self._groups = list(self._groups.values()), {}
+        lost = Ended(None, "the watchdog of this worker died")
+        for group in groups:
+            if group.is_external:  # first, because its killed processes look like its own end
+                group.settle(lost)
+        # The leaders of its groups died with the watchdog; the rest is killed here.
         traces = [ProcessFingerprint(group.pid, None, group.marker) for group in groups]
         await terminate_all(traces, stop_seconds=0)
         for group in groups:
-            group.settle(Ended(None, "the watchdog of this worker died"))
+            group.settle(lost)
 
     def _handle(self, message: Message) -> None:
         group = self._groups.get(message["job"])

@@ -102,6 +102,7 @@ class Group:
 
     def __init__(self, start: ProcessStart | ExternalJob) -> None:
         loop = asyncio.get_running_loop()
+        self.is_external = isinstance(start, ExternalJob)
         self.marker = f"{MARKER}={start.directory}"
         self.started: asyncio.Future[int] = loop.create_future()
         self.ended: asyncio.Future[Ended] = loop.create_future()

@@ -12,6 +12,7 @@ import pytest
 
 from jobauto_prefect.errors import StartFailed
 from jobauto_prefect.runtime.watchdog.client import Watchdog
+from jobauto_prefect.runtime.watchdog.jobs import MARKER
 from tests.support.paths import ROOT
 from tests.support.recorder import Recorder
 from tests.support.waits import until
@@ -22,6 +23,7 @@ import asyncio, sys
 sys.path.insert(0, sys.argv[3])
 from pathlib import Path
 from jobauto_prefect.runtime.watchdog.client import Watchdog
+from jobauto_prefect.runtime.watchdog.jobs import MARKER
 from tests.support.watchdogs import held
 
 async def main():
@@ -104,6 +106,17 @@ async def test_a_worker_without_a_watchdog_is_told(watchdog: Watchdog, tmp_path:
     with pytest.raises(StartFailed) as refused:
         await watchdog.hold(held(tmp_path, "true", job=2))
     assert refused.value.exit_code is None
+
+
+async def test_the_processes_of_a_lost_job_end_after_it_is_lost(
+    watchdog: Watchdog, tmp_path: Path
+) -> None:
+    group = await watchdog.hold(held(tmp_path, "true"))
+    environment = {**os.environ, MARKER: str(tmp_path / "job")}  # as in a container on this machine
+    process = await asyncio.create_subprocess_exec("sleep", "60", env=environment)
+    os.kill(watchdog.pid, signal.SIGKILL)
+    assert await process.wait() == -signal.SIGKILL
+    assert group.ended.done()
 
 
 async def test_the_commands_are_no_processes_of_other_jobs(
