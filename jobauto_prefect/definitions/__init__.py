@@ -37,7 +37,7 @@ from jobauto_prefect.definitions.records.policies import (
     retry_at,
     retry_wait,
 )
-from jobauto_prefect.definitions.validation.report import Report, check, validate
+from jobauto_prefect.definitions.validation.report import Report, check, read_keys, validate
 from jobauto_prefect.definitions.validation.schema import SCHEMA_VERSION, schema, version_numbers
 from jobauto_prefect.definitions.values import coerce, default_value, fits, to_text
 
@@ -80,6 +80,7 @@ __all__ = [
     "pattern_of",
     "pick_text",
     "placeholders",
+    "read_keys",
     "retry_at",
     "retry_wait",
     "schema",

@@ -64,26 +64,46 @@ class Report:
 def validate(source: bytes | str) -> Report:
     """Validate the text of a definition: JSON in UTF-8, at most 1 MiB."""
     raw = source.encode("utf-8", "surrogatepass") if isinstance(source, str) else source
+    try:
+        text, document = _parse(raw)
+    except InvalidDefinition as error:
+        return Report(error.faults)
+    return _validate_document(document, locate(text))
+
+
+def read_keys(raw: bytes) -> dict[str, Any]:
+    """Return the keys of a text that is a definition or a part of one, without validating them.
+
+    Raises:
+        InvalidDefinition: it is no JSON object that can be stored; it has every error.
+    """
+    text, document = _parse(raw)
+    positions = locate(text)
+    is_storable = not positions.repeated and not any(unstorable(document, MOST_VALUES))
+    if isinstance(document, dict) and is_storable:
+        return document
+    raise InvalidDefinition(_validate_document(document, positions).faults)
+
+
+def _parse(raw: bytes) -> tuple[str, Any]:
     if len(raw) > MAX_BYTES:
-        return _unreadable("size", f"is larger than {MAX_BYTES} bytes")
+        raise _unreadable("size", f"is larger than {MAX_BYTES} bytes")
     if has_many_values(raw, MOST_VALUES):
-        return _unreadable("size", too_many(MOST_VALUES))
+        raise _unreadable("size", too_many(MOST_VALUES))
     try:
         text = raw.decode("utf-8-sig")
+        return text, json.loads(text, parse_int=read_integer)
     except UnicodeDecodeError as error:
         before = error.object[: error.start].decode("utf-8")
         line = before.count("\n") + 1
-        return _unreadable(
+        raise _unreadable(
             "encoding", "is not UTF-8 from here on", line, len(before) - before.rfind("\n")
-        )
-    try:
-        document = json.loads(text, parse_int=read_integer)
+        ) from None
     except json.JSONDecodeError as error:
         message = f"is not JSON: {error.msg[:1].lower()}{error.msg[1:]}"
-        return _unreadable("syntax", message, error.lineno, error.colno)
+        raise _unreadable("syntax", message, error.lineno, error.colno) from None
     except RecursionError:
-        return _unreadable("depth", f"is nested deeper than {MAX_DEPTH} levels")
-    return _validate_document(document, locate(text))
+        raise _unreadable("depth", f"is nested deeper than {MAX_DEPTH} levels") from None
 
 
 def check(document: Any) -> Report:
@@ -93,8 +113,8 @@ def check(document: Any) -> Report:
 
 def _unreadable(
     rule: str, message: str, line: int | None = None, column: int | None = None
-) -> Report:
-    return Report(faults=(Fault("", rule, message, line, column),))
+) -> InvalidDefinition:
+    return InvalidDefinition([Fault("", rule, message, line, column)])
 
 
 def _validate_document(document: Any, positions: Positions | None) -> Report:

@@ -14,6 +14,7 @@ from jobauto_prefect.definitions import (
     Definition,
     check,
     pick_text,
+    read_keys,
     schema,
     validate,
     version_numbers,
@@ -151,9 +152,6 @@ RECORD_FIELDS = frozenset(Application.model_fields)
 """A record's fields beside the definition, which may have keys of the same names."""
 
 
-UNREADABLE = frozenset({"duplicate", "number", "text", "key", "depth", "size", "syntax"})
-
-
 REQUIRED = schema()["required"]
 """Keys that only a whole definition has."""
 
@@ -196,19 +194,6 @@ class ApplicationBody(OwnedBody):
     )
 
 
-def read_definition(raw: bytes) -> Fields:
-    """Return the keys of a body that is a definition or a part of one.
-
-    Raises:
-        InvalidDefinition: it is not JSON that can be stored; it has every error.
-    """
-    report = validate(raw)
-    unreadable = not isinstance(report.document, dict)
-    if unreadable or any(fault.rule in UNREADABLE for fault in report.faults):
-        raise InvalidDefinition(report.faults)
-    return dict(report.document)
-
-
 DEFINITION = query(
     "definition", {"type": "boolean", "default": False},
     "The body is nothing but a definition: keys such as `id` and `enabled` belong to it. The "
@@ -224,7 +209,7 @@ def read_definition_fields(raw: RawBody, request: Request) -> Fields:
     given = read_write_query(request)
     if parse_flag(given.pop("definition", False), "/definition"):
         return given | {"definition": WHOLE_BODY}
-    return merge_fields(given, read_definition(raw) if raw.strip() else {})
+    return merge_fields(given, read_keys(raw) if raw.strip() else {})
 
 
 async def require_definition_writer(who: CurrentUser) -> None:
@@ -314,17 +299,18 @@ def write_app(write: WriteRequest) -> WriteResult:
     body = parse_application(write)
     owner = resolve_owner(write, body)
     is_definition = write.fields.pop("definition", None) is WHOLE_BODY
-    given = read_definition(write.raw) if is_definition else document_in(write)
+    given = read_keys(write.raw) if is_definition else document_in(write)
     app = _find_app(write, given, owner)
     if app is None:
         authorize_definition(write, owner)
     document = given if is_definition else complete_document(write, app, given)
+    is_raw = write.raw != b"" and read_keys(write.raw) == document  # exactly the body
     created, warnings = app is None, list[Fault]()
     unapproved_before = _unapproved(write, app) if app else []
     if app is not None:
         require_administrator(write, app, _identity_changed(app, document))
     if app is None or not _is_same(document, app.document):
-        definition, warnings = _validate(write, document)
+        definition, warnings = _validate(write, document, is_raw=is_raw)
         if app is None:
             app = App(name="", source="", document={}, approved={}, company_id=owner.company_id)
             # Before it is added: a query would flush it and make a version of the incomplete
@@ -333,8 +319,8 @@ def write_app(write: WriteRequest) -> WriteResult:
             write.session.add(app)
         elif not body.force:
             _refuse_older(app, definition)
-        _store_definition(write, app, definition)
-    elif _is_raw(write, document):
+        _store_definition(write, app, definition, is_raw=is_raw)
+    elif is_raw:
         app.source = write.raw.decode()  # the same content, formatted differently
     if apply_owner(write, app, owner):
         _seal_values(write, app, app.definition)
@@ -388,8 +374,10 @@ def _apply_topics(
     return warnings
 
 
-def _validate(write: WriteRequest, document: Fields) -> tuple[Definition, list[Fault]]:
-    report = validate(write.raw) if _is_raw(write, document) else check(document)
+def _validate(
+    write: WriteRequest, document: Fields, *, is_raw: bool
+) -> tuple[Definition, list[Fault]]:
+    report = validate(write.raw) if is_raw else check(document)
     faults = [*report.faults, *name_faults(document)]
     if faults:
         raise InvalidDefinition(faults)
@@ -399,11 +387,6 @@ def _validate(write: WriteRequest, document: Fields) -> tuple[Definition, list[F
 def _is_same(document: Fields, other: Fields) -> bool:
     """Whether documents are equal as text: key order counts, and `1` is not `true`."""
     return json.dumps(document) == json.dumps(other)
-
-
-def _is_raw(write: WriteRequest, document: Fields) -> bool:
-    """Whether the body is exactly this document."""
-    return write.raw != b"" and read_definition(write.raw) == document
 
 
 def _find_app(write: WriteRequest, document: Fields, owner: Owner) -> App | None:
@@ -430,13 +413,15 @@ def _refuse_older(app: App, definition: Definition) -> None:
         )
 
 
-def _store_definition(write: WriteRequest, app: App, definition: Definition) -> None:
+def _store_definition(
+    write: WriteRequest, app: App, definition: Definition, *, is_raw: bool
+) -> None:
     """Store the document and keep the former one; seal values that have become secret."""
     document = dict(definition.document)
     if app.id is not None:
         write.session.add(_former_version(write, app))
-    raw = _is_raw(write, document)
-    app.source = write.raw.decode() if raw else json.dumps(document, ensure_ascii=False, indent=2)
+    indented = json.dumps(document, ensure_ascii=False, indent=2)
+    app.source = write.raw.decode() if is_raw else indented
     app.document = document
     app.uuid = definition.uuid.lower() if definition.uuid else None
     app.name = _text(write, definition.name)

@@ -6,12 +6,14 @@ from typing import Any
 import pytest
 from sqlalchemy import select
 
+from jobauto_prefect.definitions.validation import report
 from jobauto_prefect.jobs.windows import due_windows
 from jobauto_prefect.ledger.audit.trail import SERVICE
 from jobauto_prefect.ledger.jobs.flow_runs import run_key
 from jobauto_prefect.ledger.records import Job, RunTemplate
 from tests.support.claims import DEPLOYMENT, renewal_of
 from tests.support.counted_facade import CountedFacade
+from tests.support.documents import smallest
 
 HOUR = timedelta(hours=1)
 
@@ -42,6 +44,21 @@ async def test_a_posted_job(counted: CountedFacade) -> None:
     with counted.asked.during():
         await counted.made("/job/", {"runtemplate_id": template})
     _require(counted, 6)
+
+
+@pytest.mark.parametrize("query", ["", "?definition=true"])
+async def test_a_definition_is_validated_once(
+    counted: CountedFacade, monkeypatch: pytest.MonkeyPatch, query: str
+) -> None:
+    validated, broken_rules = list[Any](), report._broken_rules
+
+    def count(document: Any) -> Any:
+        validated.append(document)
+        return broken_rules(document)
+
+    monkeypatch.setattr(report, "_broken_rules", count)
+    await counted.made(f"/app/{query}", smallest())
+    assert len(validated) == 1
 
 
 async def test_a_claim(counted: CountedFacade) -> None:

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jobauto_prefect.definitions import check, validate
+from jobauto_prefect.definitions import check, read_keys, validate
 from jobauto_prefect.definitions.findings import child
 from jobauto_prefect.definitions.storable import MAX_DEPTH, MAX_VALUES
 from jobauto_prefect.definitions.validation.positions import locate
@@ -276,3 +276,14 @@ def test_any_json_at_all_gets_a_report_and_never_an_error(value: Any) -> None:
 @given(st.text() | st.binary())
 def test_any_text_at_all_gets_a_report_and_never_an_error(source: str | bytes) -> None:
     assert not validate(source).valid
+
+
+def test_keys_are_read_without_validating_them() -> None:
+    assert read_keys(FAULTY.encode()) == json.loads(FAULTY)
+
+
+@pytest.mark.parametrize("text", ["", "[]", FAULTY.replace('"xx"', '"en"'), '{"name": 1e999}'])
+def test_unreadable_keys_are_refused_with_every_fault(text: str) -> None:
+    with pytest.raises(InvalidDefinition) as refused:
+        read_keys(text.encode())
+    assert refused.value.faults == validate(text).faults
