@@ -319,16 +319,16 @@ def test_clicks_beside_running_jobs_do_not_fail(gate: Gateway) -> None:
     path = f"{gate.url}/deployments/{gate.deployment(OURS)}"
     clicks = [("create_flow_run", {}), ("pause_deployment", None), ("resume_deployment", None)]
 
-    def click(number: int) -> int:
+    def click(number: int) -> str:
         button, body = clicks[max(0, number % 5 - 2)]
         headers = {"X-PREFECT-UI": "true", "X-Request-ID": f"click-{number}"}
         person = ("manager", "root")[number % 2], PASSWORD
         # The tests' own client would repeat what is busy.
         answer = httpx.post(f"{path}/{button}", json=body, headers=headers, auth=person, timeout=60)
-        return answer.status_code
+        return "" if answer.is_success else f"{button}: {answer.status_code} {answer.text}"
 
     with ten_running_jobs(gate), ThreadPoolExecutor(4) as hands:
-        answers = list(hands.map(click, range(100)))
-    assert set(answers) == {200, 201}
+        failures = list(filter(None, hands.map(click, range(100))))
+    assert failures == []
     entries = gate.settled_trail("click-40")
     assert [entry["action"] for entry in entries] == ["create", "intend"]
