@@ -65,15 +65,20 @@ def _of_templates(column: Any) -> Callable[[Collection[int]], ColumnElement[bool
     return in_companies
 
 
+SHARED: Mapping[type[Base], Callable[[Collection[int]], ColumnElement[bool]]] = {
+    App: partial(usable, App),
+    CredentialType: partial(usable, CredentialType),
+    Topic: partial(usable, Topic),
+}
+"""The condition for kinds whose records everybody sees if they belong to no company."""
+
 IN_COMPANIES: Mapping[type[Base], Callable[[Collection[int]], ColumnElement[bool]]] = {
     **{
         mapper.class_: mapper.class_.company_id.in_
         for mapper in Base.registry.mappers
-        if "company_id" in mapper.columns and not mapper.columns["company_id"].nullable
+        if "company_id" in mapper.columns and mapper.class_ not in SHARED
     },
     Company: Company.id.in_,
-    EventSource: EventSource.company_id.in_,
-    Event: Event.company_id.in_,
     Task: _of_templates(Task.runtemplate_id),
     EventRule: lambda companies: or_(
         _of_templates(EventRule.runtemplate_id)(companies),
@@ -83,17 +88,8 @@ IN_COMPANIES: Mapping[type[Base], Callable[[Collection[int]], ColumnElement[bool
         ),
     ),
 }
-"""The condition for the records of companies, by kind; other kinds belong to no company.
-
-A kind whose records must have a company is here by its column.
-"""
-
-SHARED: Mapping[type[Base], Callable[[Collection[int]], ColumnElement[bool]]] = {
-    App: partial(usable, App),
-    CredentialType: partial(usable, CredentialType),
-    Topic: partial(usable, Topic),
-}
-"""The same for kinds whose records everybody sees if they belong to no company."""
+"""The condition for other kinds whose records belong to companies: a record without one is seen by
+those who may read the kind everywhere."""
 
 NEEDED: Mapping[type[Base], tuple[ORMOption, ...]] = {
     Job: (defer(Job.policy), defer(Job.overrides), defer(Job.override_secrets)),
