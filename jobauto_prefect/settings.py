@@ -14,7 +14,6 @@ from pydantic import (
     Field,
     IPvAnyNetwork,
     SecretStr,
-    StringConstraints,
     ValidationError,
     ValidationInfo,
     field_validator,
@@ -30,6 +29,7 @@ from pydantic_settings import (
 from jobauto_prefect.clock import zone_names
 from jobauto_prefect.errors import Fault, InvalidInput
 from jobauto_prefect.logs import LogFormat
+from jobauto_prefect.text_patterns import error_message, matching
 from jobauto_prefect.variables import config_files, environment_home
 
 DRIVERS = {
@@ -52,7 +52,8 @@ MANAGEMENT_PORTS = 20
 """Number of ports, from JOBAUTO_MANAGEMENT_PORT on, for the parts on one host."""
 
 WEB_ADDRESS = r"^https?://[^\s@#/?]+([/?][^\s#]*)?$"
-WebAddress = Annotated[str, Field(max_length=2000, pattern=WEB_ADDRESS)]
+A_WEB_ADDRESS = "must be an http or https address, without a user, a password or a fragment"
+WebAddress = Annotated[str, matching(WEB_ADDRESS, A_WEB_ADDRESS, max_length=2000)]
 """A URL with http or https, without a user, a password or a fragment."""
 
 
@@ -66,7 +67,12 @@ MAIL_ADDRESS = (
     r"@[A-Za-z0-9]([A-Za-z0-9-]*[A-Za-z0-9])?(\.[A-Za-z0-9]([A-Za-z0-9-]*[A-Za-z0-9])?)*$"
 )
 MailAddress = Annotated[
-    str, StringConstraints(max_length=LONGEST_MAIL_ADDRESS, pattern=MAIL_ADDRESS)
+    str,
+    matching(
+        MAIL_ADDRESS,
+        "must be a mail address, such as eva@example.com",
+        max_length=LONGEST_MAIL_ADDRESS,
+    ),
 ]
 """An address according to RFC 5322, without quotes, comments and names: no space, no line end."""
 
@@ -553,7 +559,7 @@ def load_settings(files: Sequence[Path] | None = None, /, **values: Any) -> Sett
         return Settings(_env_file=files or config_files(), **values)
     except ValidationError as error:
         faults = [
-            Fault("/" + "/".join(map(str, item["loc"])), item["type"], item["msg"])
+            Fault("/" + "/".join(map(str, item["loc"])), item["type"], error_message(item))
             for item in error.errors(include_input=False)
         ]
         named = "; ".join(f"{fault.pointer[1:]}: {fault.message}" for fault in faults)

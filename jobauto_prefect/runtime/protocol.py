@@ -17,11 +17,11 @@ from pydantic import (
     BaseModel,
     ConfigDict,
     Field,
-    StringConstraints,
 )
 
 from jobauto_prefect.definitions import Severity
 from jobauto_prefect.definitions.storable import UNFIT, is_storable, storable_text
+from jobauto_prefect.text_patterns import without_nul
 
 
 class Message(BaseModel):
@@ -30,7 +30,7 @@ class Message(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
 
-WorkerName = Annotated[str, StringConstraints(min_length=1, max_length=200, pattern=r"^[^\x00]*$")]
+WorkerName = Annotated[str, without_nul(min_length=1, max_length=200)]
 JobId = Annotated[int, Field(ge=1, le=2**63 - 1)]
 StoredInteger = Annotated[int, Field(ge=-(2**31), le=2**31 - 1)]
 

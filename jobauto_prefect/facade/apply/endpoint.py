@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from anyio import to_thread
 from fastapi import APIRouter, Request, Response
-from pydantic import Field, StringConstraints, WithJsonSchema
+from pydantic import Field, WithJsonSchema
 
 from jobauto_prefect import errors
 from jobauto_prefect.engine.sync.deployment_drift import find_drift
@@ -19,8 +19,9 @@ from jobauto_prefect.facade.http.requests import Body, parse, read_body, read_js
 from jobauto_prefect.facade.http.responses import format_of, respond_plain
 from jobauto_prefect.facade.kinds.registry import BY_ITEM
 from jobauto_prefect.facade.service import CurrentService, Service
-from jobauto_prefect.facade.writes.base import NO_NUL, Labels
+from jobauto_prefect.facade.writes.base import Labels
 from jobauto_prefect.kinds import FILE_KINDS
+from jobauto_prefect.text_patterns import matching, without_nul
 
 if TYPE_CHECKING:  # loaded with the first files: most commands send none
     from jobauto_prefect.facade.apply.applier import Plan
@@ -37,7 +38,7 @@ class FileBody(Body):
 
     name: Annotated[
         str,
-        Field(min_length=1, max_length=4096, pattern=NO_NUL),
+        without_nul(min_length=1, max_length=4096),
         Field(
             description="Its path, which errors repeat; its suffix says whether it is JSON or YAML."
         ),
@@ -57,8 +58,8 @@ class ApplyBody(Body):
         description="Delete records that are in none of the files and have labels, but only those "
         "of the files.",
     )
-    digest: Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")] | None = Field(
-        default=None, description="Digest of the plan to carry out."
+    digest: Annotated[str, matching(r"^[0-9a-f]{64}$", "must be the digest of a plan")] | None = (
+        Field(default=None, description="Digest of the plan to carry out.")
     )
     auto_approve: bool = Field(
         default=False,

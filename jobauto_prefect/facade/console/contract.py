@@ -290,18 +290,11 @@ class PassedOn(Response):
 CurrentContract = Annotated[Contract, Depends(current_contract)]
 
 
-def _message_of(error: Mapping[str, Any]) -> str:
-    """Return an error's message; a pattern helps programs only, people read the field's hint."""
-    if error.get("rule") == "string_pattern_mismatch":
-        return "the format is wrong"
-    return str(error.get("message", ""))
-
-
 def _error_of(status: int, body: Any) -> ContractError:
     body = body if isinstance(body, Mapping) else {}
     details = body.get("details")
     errors = [
-        InputError(str(error.get("pointer", "")), _message_of(error))
+        InputError(str(error.get("pointer", "")), str(error.get("message", "")))
         for error in (details if isinstance(details, list) else ())
         if isinstance(error, Mapping)
     ]

@@ -17,6 +17,7 @@ from jobauto_prefect.errors import Fault, InvalidInput
 from jobauto_prefect.facade.concurrency import long_work
 from jobauto_prefect.facade.http.addresses import address_of
 from jobauto_prefect.facade.http.dialect import TranslatedInput
+from jobauto_prefect.text_patterns import error_message
 
 T = TypeVar("T")
 
@@ -218,7 +219,7 @@ def pydantic_faults(errors: Iterable[Mapping[str, Any]]) -> list[Fault]:
         Fault(
             pointer="".join(f"/{part}" for part in item["loc"] if part not in outer),
             rule=item["type"],
-            message=item["msg"],
+            message=error_message(item),
         )
         for item in errors
     ]
@@ -236,7 +237,7 @@ def parse(model: type[B], fields: Mapping[str, Any]) -> B:
     try:
         return model.model_validate(fields)
     except ValidationError as error:
-        errors = error.errors(include_url=False, include_context=False, include_input=False)
+        errors = error.errors(include_url=False, include_input=False)
         raise InvalidInput(pydantic_faults(errors)) from None
 
 

@@ -38,6 +38,7 @@ from jobauto_prefect.ledger.queries.calendars import (
 )
 from jobauto_prefect.ledger.queries.run_templates import templates_under
 from jobauto_prefect.settings import Settings
+from jobauto_prefect.text_patterns import matching
 
 
 class Calendar(Labelled):
@@ -72,17 +73,22 @@ CalendarRefs = Annotated[list[Id | Name], Field(max_length=20)]
 """Ids or names of calendars."""
 
 
-Day = Annotated[str, StringConstraints(pattern=r"^[0-9]{4}-[0-9]{2}-[0-9]{2}$")]
+Day = Annotated[
+    str, matching(r"^[0-9]{4}-[0-9]{2}-[0-9]{2}$", "must be a date, such as 2026-12-24")
+]
 
 
-Clock = Annotated[str, StringConstraints(pattern=r"^([01][0-9]|2[0-3]):[0-5][0-9]$")]
+Clock = Annotated[
+    str, matching(r"^([01][0-9]|2[0-3]):[0-5][0-9]$", "must be a time of day, such as 17:30")
+]
 
 
 Moment = Annotated[
     str,
-    StringConstraints(
-        pattern=r"^[0-9]{4}-[0-9]{2}-[0-9]{2}[T ][0-9]{2}:[0-9]{2}(:[0-9]{2})?"
-        r"(Z|[+-][0-9]{2}:[0-9]{2})?$"
+    matching(
+        r"^[0-9]{4}-[0-9]{2}-[0-9]{2}[T ][0-9]{2}:[0-9]{2}(:[0-9]{2})?"
+        r"(Z|[+-][0-9]{2}:[0-9]{2})?$",
+        "must be a date and time, such as 2026-12-24T17:30",
     ),
 ]
 
@@ -151,7 +157,7 @@ class CalendarBody(LabelledBody):
         Shown("Time zone", "Leave empty to use the time zone of each run template."),
     ] = None
     country: Annotated[
-        Annotated[str, StringConstraints(pattern=r"^[A-Z]{2}$")] | None,
+        Annotated[str, matching(r"^[A-Z]{2}$", "must be two capital letters, such as CZ")] | None,
         Shown(
             "Country",
             "Country whose public holidays are closed, for example CZ. Leave empty for none.",

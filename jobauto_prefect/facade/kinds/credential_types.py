@@ -23,6 +23,7 @@ from jobauto_prefect.facade.http.requests import Body
 from jobauto_prefect.facade.http.requests import parse as parse_body
 from jobauto_prefect.facade.kinds.credentials import enqueue_sync
 from jobauto_prefect.facade.kinds.resource import Resource, reference
+from jobauto_prefect.facade.writes.assignments import Variable
 from jobauto_prefect.facade.writes.base import (
     LongText,
     RecordName,
@@ -58,6 +59,7 @@ from jobauto_prefect.ledger.queries.credentials import (
 from jobauto_prefect.settings import Settings
 from jobauto_prefect.sources.availability import fault_of_check
 from jobauto_prefect.sources.external_values import faults_of_type
+from jobauto_prefect.text_patterns import matching, without_nul
 
 Localized = str | dict[str, str]
 
@@ -137,7 +139,7 @@ class CredentialType(Owned):
 UUID = r"^[0-9A-Fa-f]{8}(-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}$"
 
 
-Language = Annotated[str, StringConstraints(pattern=r"^[a-z]{2}$")]
+Language = Annotated[str, matching(r"^[a-z]{2}$", "must be two lower-case letters, such as en")]
 
 
 LocalizedName = RecordName | Annotated[dict[Language, RecordName], Field(min_length=1)]
@@ -155,7 +157,7 @@ class CredentialField(Body):
 
     record: ClassVar = CredentialTypeField
 
-    keyword: Annotated[str, StringConstraints(pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,127}$")]
+    keyword: Variable
     type: Literal[
         "string", "text", "password", "secret", "integer", "float", "bool", "url", "email",
         "file-path", "set",
@@ -168,7 +170,7 @@ class CredentialField(Body):
     options: dict[str, Any] | list[Any] | None = None
 
 
-Word = Annotated[str, StringConstraints(min_length=1, max_length=1000, pattern=r"^[^\x00]*$")]
+Word = Annotated[str, without_nul(min_length=1, max_length=1000)]
 
 
 class AvailabilityBody(Body):
@@ -181,7 +183,12 @@ class AvailabilityBody(Body):
 
     record: ClassVar = Availability
 
-    url: Annotated[str, StringConstraints(max_length=2000, pattern=r"^[^\x00\s]+$")] | None = None
+    url: (
+        Annotated[
+            str, matching(r"^[^\x00\s]+$", "must not be empty or contain spaces", max_length=2000)
+        ]
+        | None
+    ) = None
     command: Annotated[list[Word], Field(min_length=1, max_length=50)] | None = None
     timeout_seconds: Annotated[float, Field(gt=0, le=10), READ_NUMBER] = 5
     retry_seconds: Annotated[float, Field(ge=1, le=86400), READ_NUMBER] = 60
@@ -196,7 +203,7 @@ class CredentialTypeBody(OwnedBody):
 
     record: ClassVar = CredentialType
 
-    uuid: Annotated[Annotated[str, StringConstraints(pattern=UUID)] | None, Shown("UUID")] = None
+    uuid: Annotated[Annotated[str, matching(UUID, "must be a UUID")] | None, Shown("UUID")] = None
     code: Annotated[Annotated[Slug, StringConstraints(min_length=2)] | None, Shown("Code")] = None
     name: Annotated[
         LocalizedName | None,

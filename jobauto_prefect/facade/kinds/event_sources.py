@@ -41,6 +41,7 @@ from jobauto_prefect.ledger.records import Company
 from jobauto_prefect.ledger.secrets import SecretBox
 from jobauto_prefect.settings import Settings
 from jobauto_prefect.sources import fault_of, source_rules, source_target
+from jobauto_prefect.text_patterns import matching
 
 
 class EventSource(Labelled):
@@ -112,7 +113,9 @@ class SourceBody(LabelledBody):
     db_connection: Annotated[Literal["mysql", "pgsql", "sqlite"], Shown("Kind")] = "mysql"
     db_host: Annotated[ShortText, Shown("Host")] = "localhost"
     db_port: Annotated[
-        Annotated[str, Field(pattern=PORT), WithJsonSchema(PORTS)],
+        Annotated[
+            str, matching(PORT, "must be a port from 1 to 65535, or empty"), WithJsonSchema(PORTS)
+        ],
         Shown("Port", "Leave empty for the default: 3306 for mysql, 5432 for pgsql."),
     ] = ""
     db_database: Annotated[Name | None, Shown("Database name or file path")] = None

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import Field, StringConstraints, WithJsonSchema
+from pydantic import Field, WithJsonSchema
 
 from jobauto_prefect.compiler.scheduling.schedule import CODES
 from jobauto_prefect.compiler.scheduling.schedule_errors import schedule_faults, unused_cron
@@ -97,6 +97,7 @@ from jobauto_prefect.ledger.records import (
 from jobauto_prefect.ledger.store import ReadingSession
 from jobauto_prefect.runtime.executors.registry import settings_schema
 from jobauto_prefect.settings import Settings
+from jobauto_prefect.text_patterns import matching
 
 Bound = Literal["jobs_days", "jobs_count", "output_days", "runs_days", "tasks_days"]
 
@@ -245,7 +246,8 @@ Attempts = Annotated[int, Field(ge=1, le=1000), READ_INTEGER, OrText(r"^[1-9][0-
 
 
 QueueName = Annotated[
-    str, StringConstraints(min_length=1, max_length=250, pattern=r"^[^/%&<>\x00]+$")
+    str,
+    matching(r"^[^/%&<>\x00]+$", "must not contain / % & < > or NUL", min_length=1, max_length=250),
 ]
 """What Prefect accepts as the name of a work queue."""
 

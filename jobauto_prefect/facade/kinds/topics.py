@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Annotated, Any, ClassVar
 
-from pydantic import Field, StringConstraints, WithJsonSchema, field_validator
+from pydantic import Field, WithJsonSchema, field_validator
 
 from jobauto_prefect.errors import Fault, InvalidInput
 from jobauto_prefect.facade.answers import (
@@ -49,6 +49,7 @@ from jobauto_prefect.ledger.queries.topics import (
     topics_named,
 )
 from jobauto_prefect.settings import Settings
+from jobauto_prefect.text_patterns import matching
 
 
 class Topic(Owned):
@@ -131,7 +132,7 @@ class TopicBody(OwnedBody):
     color: Annotated[
         Annotated[
             str,
-            StringConstraints(pattern=r"^[0-9A-Fa-f]{6}$"),
+            matching(r"^[0-9A-Fa-f]{6}$", "must be six hexadecimal digits, such as C0C0C0"),
             WithJsonSchema({"type": "string", "pattern": "^#?[0-9A-Fa-f]{6}$"}),
         ],
         Shown("Colour", "Six hexadecimal digits, for example {example}.", example="C0C0C0"),

@@ -30,6 +30,7 @@ from jobauto_prefect.ledger.queries.lookup import get_record
 from jobauto_prefect.ledger.queries.users import user_named
 from jobauto_prefect.ledger.records import UserRole
 from jobauto_prefect.settings import Settings
+from jobauto_prefect.text_patterns import matching
 
 
 class User(Timed):
@@ -78,7 +79,13 @@ OWN_FIELDS = frozenset({"email", "firstname", "lastname", "password"})
 """What users may change in their own record."""
 
 
-Login = Annotated[str, StringConstraints(pattern=r"^[^\s:\x00-\x1f\x7f-\x9f]{1,64}$")]
+Login = Annotated[
+    str,
+    matching(
+        r"^[^\s:\x00-\x1f\x7f-\x9f]{1,64}$",
+        "must have 1 to 64 characters, without spaces and colons",
+    ),
+]
 
 
 RoleName = Annotated[str, WithJsonSchema({"type": "string", "enum": [*Role]})]

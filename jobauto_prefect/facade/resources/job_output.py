@@ -46,8 +46,8 @@ from jobauto_prefect.ledger.queries.lookup import get_record
 from jobauto_prefect.ledger.records import App, Artifact, Job, OutputLine
 from jobauto_prefect.ledger.states import FAILED_JOBS, LIVE_JOBS, SUCCESSFUL_JOBS, JobState
 from jobauto_prefect.ledger.store import ReadingSession
+from jobauto_prefect.text_patterns import NO_NUL
 
-NO_NUL = r"^[^\x00]*$"
 BATCH_LINES = 5000  # lines read at once
 FOLLOW_SECONDS = 0.5
 FALLBACK_TYPE = "application/octet-stream"

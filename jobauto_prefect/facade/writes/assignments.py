@@ -12,6 +12,7 @@ from jobauto_prefect.facade.writes.base import Id, Name, WriteRequest
 from jobauto_prefect.jobs.claims.credentials import requirement_warnings, withheld_warnings
 from jobauto_prefect.ledger.queries.credentials import credential_named
 from jobauto_prefect.ledger.records import Credential, RunTemplate, TemplateCredential
+from jobauto_prefect.text_patterns import matching
 
 
 class TemplateBlock(BaseModel):
@@ -31,7 +32,13 @@ CredentialRef = Id | Name
 """The id of a credential, or its name within the run template's company."""
 
 
-Variable = Annotated[str, StringConstraints(pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,127}$")]
+Variable = Annotated[
+    str,
+    matching(
+        r"^[A-Za-z_][A-Za-z0-9_]{0,127}$",
+        "must be up to 128 letters, digits and _, and not begin with a digit",
+    ),
+]
 
 
 class BlockBody(Body):
@@ -41,7 +48,13 @@ class BlockBody(Body):
 
     record: ClassVar = TemplateBlock
 
-    block: Annotated[str, StringConstraints(pattern=r"^[a-z0-9-]{1,200}/[a-z0-9-]{1,200}$")]
+    block: Annotated[
+        str,
+        matching(
+            r"^[a-z0-9-]{1,200}/[a-z0-9-]{1,200}$",
+            "must be the type and the name of a block, such as secret/bank",
+        ),
+    ]
     env: dict[Variable, Annotated[str, StringConstraints(min_length=1, max_length=200)]] = Field(
         min_length=1, max_length=100
     )

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Annotated, Any, ClassVar, TypeVar
 
-from pydantic import AfterValidator, BaseModel, Field, StringConstraints, WithJsonSchema
+from pydantic import AfterValidator, BaseModel, Field, WithJsonSchema
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import PydanticCustomError
 
@@ -35,8 +35,8 @@ from jobauto_prefect.ledger.records import (
 )
 from jobauto_prefect.ledger.secrets import SecretBox
 from jobauto_prefect.settings import Settings
+from jobauto_prefect.text_patterns import matching, without_nul
 
-NO_NUL = r"^[^\x00]*$"
 NO_BLANK_ENDS = r"^[^\s\x00]([^\x00]*[^\s\x00])?$"
 
 
@@ -46,7 +46,7 @@ def _refuse_blank_end(name: str) -> str:
     return name
 
 
-Name = Annotated[str, StringConstraints(min_length=1, max_length=250, pattern=NO_NUL)]
+Name = Annotated[str, without_nul(min_length=1, max_length=250)]
 RecordName = Annotated[
     Name,
     AfterValidator(_refuse_blank_end),
@@ -54,12 +54,18 @@ RecordName = Annotated[
 ]
 """A record's own name; a reference to one is a `Name`."""
 
-ShortText = Annotated[str, StringConstraints(max_length=255, pattern=NO_NUL)]
-Note = Annotated[str, StringConstraints(max_length=10_000, pattern=NO_NUL)]
+ShortText = Annotated[str, without_nul(max_length=255)]
+Note = Annotated[str, without_nul(max_length=10_000)]
 """Display texts, which lists and the audit trail repeat."""
 
-LongText = Annotated[str, StringConstraints(max_length=1_000_000, pattern=NO_NUL)]
-Slug = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$")]
+LongText = Annotated[str, without_nul(max_length=1_000_000)]
+Slug = Annotated[
+    str,
+    matching(
+        r"^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$",
+        "must be up to 64 letters, digits, - and _, and begin with a letter or digit",
+    ),
+]
 Id = Annotated[int, Field(ge=1, le=2**31 - 1), READ_INTEGER, OrText(r"^[1-9][0-9]{0,8}$")]
 
 Ref = Annotated[Id, OrText("[^0-9]")]
@@ -68,7 +74,13 @@ Ref = Annotated[Id, OrText("[^0-9]")]
 LABEL = "[A-Za-z0-9][A-Za-z0-9_.-]{0,63}"
 """Pattern of a label."""
 
-Label = Annotated[str, StringConstraints(pattern=f"^{LABEL}$")]
+Label = Annotated[
+    str,
+    matching(
+        f"^{LABEL}$",
+        "must be up to 64 letters, digits, _, . and -, and begin with a letter or digit",
+    ),
+]
 Labels = Annotated[list[Label], Field(max_length=20)]
 
 CompanySlug = Annotated[

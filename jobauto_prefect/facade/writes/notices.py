@@ -21,8 +21,9 @@ from jobauto_prefect.ledger.records import (
     Company,
     RunTemplate,
 )
-from jobauto_prefect.settings import WEB_ADDRESS, MailAddress
+from jobauto_prefect.settings import A_WEB_ADDRESS, WEB_ADDRESS, MailAddress
 from jobauto_prefect.sources import fault_of_url, webhook_rules
+from jobauto_prefect.text_patterns import matching
 
 
 class MailNotices(BaseModel):
@@ -57,7 +58,7 @@ Occasions = Annotated[
 ]
 
 
-SlackAddress = Annotated[str, Field(max_length=2000, pattern=rf"{WEB_ADDRESS}|^\*{{8}}$")]
+SlackAddress = Annotated[str, matching(rf"{WEB_ADDRESS}|^\*{{8}}$", A_WEB_ADDRESS, max_length=2000)]
 
 
 class MailBody(Body):

@@ -22,6 +22,7 @@ from jobauto_prefect.runtime.executors.settings import (
     KubernetesSettings,
     settings_for,
 )
+from jobauto_prefect.text_patterns import error_message
 
 logger = logging.getLogger(__name__)
 
@@ -189,5 +190,5 @@ def setting_faults(settings: Mapping[str, Any]) -> list[Fault]:
         except ValidationError as error:
             for item in error.errors():
                 pointer = "/".join(["/executor_settings", *map(str, item["loc"])])
-                faults[pointer] = Fault(pointer, str(item["type"]), str(item["msg"]))
+                faults[pointer] = Fault(pointer, str(item["type"]), error_message(item))
     return list(faults.values())

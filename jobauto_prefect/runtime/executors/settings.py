@@ -3,7 +3,9 @@
 from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, Literal, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints, field_validator
+from pydantic import BaseModel, ConfigDict, Field, field_validator
+
+from jobauto_prefect.text_patterns import matching
 
 
 class ExecutorSettings(BaseModel):
@@ -32,36 +34,59 @@ def settings_for(model: type[Model], settings: Mapping[str, Any]) -> Model:
     return model.model_validate(taken)
 
 
-Amount = Annotated[str, StringConstraints(pattern=r"^[1-9][0-9]{0,15}(k|m|g)?$")]
-Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,99}$")]
-User = Annotated[str, StringConstraints(pattern=r"^[0-9]{1,9}(:[0-9]{1,9})?$")]
+Amount = Annotated[
+    str,
+    matching(
+        r"^[1-9][0-9]{0,15}(k|m|g)?$",
+        "must be a number of bytes, or one with k, m or g, such as 512m",
+    ),
+]
+Name = Annotated[
+    str,
+    matching(
+        r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,99}$",
+        "must be up to 100 letters, digits, _, . and -, and begin with a letter or digit",
+    ),
+]
+User = Annotated[
+    str,
+    matching(
+        r"^[0-9]{1,9}(:[0-9]{1,9})?$", "must be a user id, or user and group id, such as 1000:1000"
+    ),
+]
 Ulimit = Annotated[
     str,
-    StringConstraints(pattern=r"^(-1|[0-9]{1,15})(:(-1|[0-9]{1,15}))?$"),
+    matching(
+        r"^(-1|[0-9]{1,15})(:(-1|[0-9]{1,15}))?$",
+        "must be a limit, or soft:hard, such as 1024:2048; -1 is unlimited",
+    ),
     Field(description="Soft limit, or soft:hard; -1: unlimited."),
 ]
 UlimitName = Annotated[
     str,
-    StringConstraints(pattern=r"^[a-z]{2,12}$"),
+    matching(r"^[a-z]{2,12}$", "must be two to twelve lower-case letters"),
     Field(description="Two to twelve lower-case letters."),
 ]
 
 
 Label = Annotated[
     str,
-    StringConstraints(pattern=r"^([A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?)?$"),
+    matching(
+        r"^([A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?)?$", "must be a Kubernetes label value"
+    ),
     Field(description="A Kubernetes label value."),
 ]
 LabelKey = Annotated[
     str,
-    StringConstraints(
-        pattern=r"^([a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?/)?[A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?$"
+    matching(
+        r"^([a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?/)?[A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?$",
+        "must be a Kubernetes label key, such as acme.example/part",
     ),
     Field(description="A Kubernetes label key, such as acme.example/part."),
 ]
 ObjectName = Annotated[
     str,
-    StringConstraints(pattern=r"^[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?$"),
+    matching(r"^[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?$", "must be a Kubernetes object name"),
     Field(description="A Kubernetes object name."),
 ]
 

@@ -29,6 +29,7 @@ from jobauto_prefect.runtime.protocol import Launch, OutputLines, Report
 from jobauto_prefect.runtime.watchdog.client import Watchdog
 from jobauto_prefect.runtime.watchdog.job_handles import Ended, ExternalJob, Group
 from jobauto_prefect.runtime.workspace import JobRecord, JobWorkspace
+from jobauto_prefect.text_patterns import error_message
 
 AGAIN_SECONDS = 0.5
 """Seconds between attempts while the engine does not answer."""
@@ -132,8 +133,9 @@ class ContainerExecution:
         try:
             return settings_for(ContainerSettings, self._launch.executor_settings)
         except ValidationError as error:
-            place = ".".join(map(str, error.errors()[0]["loc"]))
-            message = f"executor setting {place}: {error.errors()[0]['msg']}"
+            first = error.errors()[0]
+            place = ".".join(map(str, first["loc"]))
+            message = f"executor setting {place}: {error_message(first)}"
             raise StartFailed(message, NOT_EXECUTABLE) from None
 
     async def _user(self, settings: ContainerSettings) -> tuple[str, Owner | None]:

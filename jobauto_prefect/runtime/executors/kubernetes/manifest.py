@@ -18,6 +18,7 @@ from jobauto_prefect.errors import StartFailed
 from jobauto_prefect.runtime.executors.settings import KubernetesSettings, settings_for
 from jobauto_prefect.runtime.exit_codes import NOT_EXECUTABLE
 from jobauto_prefect.runtime.protocol import TEMPORARY, KubernetesTerms, Launch
+from jobauto_prefect.text_patterns import error_message
 
 SECRET_KEY = re.compile(r"[-._a-zA-Z0-9]{1,253}")
 Manifest = dict[str, Any]
@@ -159,7 +160,7 @@ def required_settings(launch: Launch) -> KubernetesSettings:
     try:
         return settings_for(KubernetesSettings, launch.executor_settings)
     except ValidationError as error:
-        message = f"the executor settings are wrong: {error.errors()[0]['msg']}"
+        message = f"the executor settings are wrong: {error_message(error.errors()[0])}"
         raise StartFailed(message, NOT_EXECUTABLE) from None
 
 

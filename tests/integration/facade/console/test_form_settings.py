@@ -218,7 +218,10 @@ def test_wrong_notices_stand_at_their_fields(browser: httpx.Client, boxed: int) 
         __notices__mail__on="failure", __notices__mail__to="eva@example.com\r\nnobody",
         __notices__finished_by="<soon>",
     ).text  # fmt: skip
-    assert _problem(page, "/notices/mail/to") == "entry 2: the format is wrong"
+    assert (
+        _problem(page, "/notices/mail/to")
+        == "entry 2: must be a mail address, such as eva@example.com"
+    )
     page = _send(browser, boxed, __notices__finished_by="<soon>").text
     assert _problem(page, "/notices/finished_by")
     assert form_fields(page)["/notices/finished_by"] == "<soon>"
