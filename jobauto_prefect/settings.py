@@ -108,8 +108,11 @@ class Settings(BaseSettings):
     )
     database_listen_url: str = Field(
         default="",
-        description="PostgreSQL URL that supports LISTEN, if the ledger's goes through a "
-        "transaction pool; default: the ledger's.",
+        description="PostgreSQL URL of the server itself, if the ledger's goes through a pool that "
+        "gives each transaction another session (PgBouncer); default: the ledger's.",
+    )
+    database_connections: int = Field(
+        default=30, ge=2, le=1000, description="Most connections of a process to PostgreSQL."
     )
     database_connect_seconds: float = Field(
         default=5, gt=0, description="Seconds to wait for PostgreSQL to accept a connection."

@@ -24,16 +24,26 @@ READ_ONLY = "25006"
 
 NO_WRITES = "the ledger's database takes no writes just now; try again when it does"
 
+SHARED = frozenset({"42P05", "26000"})
+"""SQLSTATEs of a prepared statement that the session has already, or does not have."""
+
+SHARED_SESSIONS = (
+    "the ledger's database is reached through a pool that shares sessions, such as PgBouncer; set"
+    " JOBAUTO_DATABASE_LISTEN_URL to the address of the server itself"
+)
+
 NO_DATABASE = frozenset({"SQLITE_NOTADB", "SQLITE_CORRUPT"})
 """Errors of a file that is no usable database: waiting does not help."""
 
 
 def usual_limits(settings: Settings) -> Limits:
-    """Return the time limits while somebody waits for the answer."""
+    """Return the limits while somebody waits for the answer."""
     return Limits(
         connect=settings.database_connect_seconds,
         answer=settings.database_answer_seconds,
         idle=settings.database_idle_seconds,
+        connections=settings.database_connections,
+        shares_sessions=bool(settings.database_listen_url),
     )
 
 
@@ -64,7 +74,8 @@ def make_engine(url: str, limits: Limits | None = None) -> Engine:
         )
     if not url.startswith("sqlite"):
         limits = limits or Limits()
-        engine = timed_engine(url, limits, pool_size=10, max_overflow=20)
+        kept = max(1, limits.connections // 3)  # while they are not used
+        engine = timed_engine(url, limits, pool_size=kept, max_overflow=limits.connections - kept)
         event.listen(engine, "connect", _leave_beginnings_to_us)
         event.listen(engine, "begin", _begin_postgresql)
         return engine
@@ -138,6 +149,8 @@ def database_errors() -> Iterator[None]:
             raise LedgerUnavailable(_unavailable(error)) from error
         if getattr(error.orig, "sqlstate", None) == READ_ONLY:
             raise LedgerUnavailable(NO_WRITES) from error
+        if getattr(error.orig, "sqlstate", None) in SHARED:
+            raise LedgerUnavailable(SHARED_SESSIONS) from error
         if getattr(error.orig, "sqlite_errorname", None) in NO_DATABASE:
             raise LedgerUnavailable(
                 f"the ledger's file can't be used ({error.orig}); check JOBAUTO_DATABASE_URL"

@@ -3,8 +3,7 @@
 If a network drops packets while its sockets stay open, libpq waits as long as the kernel does,
 whatever `connect_timeout`, keepalives, `tcp_user_timeout` and `statement_timeout` say. Therefore
 each exchange with the server has a deadline here, after which the socket is closed. The server
-releases what it held for such a client by its own timeouts; they are set by `SET`, because
-pgbouncer refuses startup options.
+releases what it held for such a client by its own timeouts.
 """
 
 from dataclasses import dataclass
@@ -17,15 +16,20 @@ from sqlalchemy import URL, Engine, create_engine, event
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Time limits for the database, in seconds.
+    """Limits of the connections to a database; times in seconds.
 
     `connect` is for a new connection, `answer` for one exchange with the server (a statement, a
-    commit), `idle` for an idle transaction.
+    commit), `idle` for an idle transaction. `connections` is how many one process may have.
+
+    `shares_sessions`: a pool between us and the server gives each transaction another session
+    (PgBouncer's transaction mode). Then nothing is prepared in a session or set for it.
     """
 
     connect: float = 5.0
     answer: float = 15.0
     idle: float = 60.0
+    connections: int = 30
+    shares_sessions: bool = False
 
 
 class TimedConnection(psycopg.Connection[Any]):
@@ -71,6 +75,9 @@ def _connect(limits: Limits, *arguments: Any, **parameters: Any) -> TimedConnect
     parameters.setdefault("connect_timeout", max(2, round(limits.connect)))  # libpq's minimum
     connection = TimedConnection.connect(*arguments, **parameters)
     connection.answer_seconds = limits.answer
+    if limits.shares_sessions:
+        connection.prepare_threshold = None
+        return connection
     connection.execute(
         "SELECT set_config('statement_timeout', %s, false),"
         " set_config('idle_in_transaction_session_timeout', %s, false)",
