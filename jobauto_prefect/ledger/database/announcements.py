@@ -14,6 +14,8 @@ import psycopg
 from psycopg import conninfo
 from sqlalchemy import make_url
 
+from jobauto_prefect.ledger.database.postgresql import BACKEND, shares_sessions
+
 logger = logging.getLogger(__name__)
 
 CHANNEL = "jobauto"
@@ -34,6 +36,10 @@ class Announcement(StrEnum):
     NOTICES = "notices"  #: a notice about a job is due
     WINDOWS = "windows"  #: the time at which a window opens has changed
     RIGHTS = "rights"  #: a token, a user or somebody's rights were written
+
+
+class _NeverHeard(Exception):
+    """A pool is between us and the server: who listens changes with each transaction."""
 
 
 class Announcements:
@@ -66,6 +72,13 @@ class Announcements:
                 async with connection:
                     pause = SHORTEST_PAUSE
                     await self._listen(connection)
+            except _NeverHeard:
+                logger.warning(
+                    "the ledger's database is reached through a pool, such as PgBouncer, which"
+                    " passes nothing on that is announced: set JOBAUTO_DATABASE_LISTEN_URL to the"
+                    " address of the server itself"
+                )
+                return
             except (psycopg.Error, OSError, TimeoutError) as error:
                 logger.warning("no announcements from the database: %s", error)
             finally:
@@ -76,6 +89,10 @@ class Announcements:
     async def _connected(self, url: str) -> psycopg.AsyncConnection[tuple[object, ...]]:
         address = conninfo.make_conninfo(url, **conninfo.conninfo_to_dict(KEEPALIVE))
         connection = await psycopg.AsyncConnection.connect(address, autocommit=True)
+        found = await connection.execute(BACKEND)
+        if shares_sessions(connection.info.backend_pid, await found.fetchone()):
+            await connection.close()
+            raise _NeverHeard
         await connection.execute(f"LISTEN {CHANNEL}")
         return connection
 

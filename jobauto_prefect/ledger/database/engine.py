@@ -24,14 +24,6 @@ READ_ONLY = "25006"
 
 NO_WRITES = "the ledger's database takes no writes just now; try again when it does"
 
-SHARED = frozenset({"42P05", "26000"})
-"""SQLSTATEs of a prepared statement that the session has already, or does not have."""
-
-SHARED_SESSIONS = (
-    "the ledger's database is reached through a pool that shares sessions, such as PgBouncer; set"
-    " JOBAUTO_DATABASE_LISTEN_URL to the address of the server itself"
-)
-
 NO_DATABASE = frozenset({"SQLITE_NOTADB", "SQLITE_CORRUPT"})
 """Errors of a file that is no usable database: waiting does not help."""
 
@@ -43,7 +35,6 @@ def usual_limits(settings: Settings) -> Limits:
         answer=settings.database_answer_seconds,
         idle=settings.database_idle_seconds,
         connections=settings.database_connections,
-        shares_sessions=bool(settings.database_listen_url),
     )
 
 
@@ -149,8 +140,6 @@ def database_errors() -> Iterator[None]:
             raise LedgerUnavailable(_unavailable(error)) from error
         if getattr(error.orig, "sqlstate", None) == READ_ONLY:
             raise LedgerUnavailable(NO_WRITES) from error
-        if getattr(error.orig, "sqlstate", None) in SHARED:
-            raise LedgerUnavailable(SHARED_SESSIONS) from error
         if getattr(error.orig, "sqlite_errorname", None) in NO_DATABASE:
             raise LedgerUnavailable(
                 f"the ledger's file can't be used ({error.orig}); check JOBAUTO_DATABASE_URL"

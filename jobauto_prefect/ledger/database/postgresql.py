@@ -6,6 +6,7 @@ each exchange with the server has a deadline here, after which the socket is clo
 releases what it held for such a client by its own timeouts.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,16 +21,12 @@ class Limits:
 
     `connect` is for a new connection, `answer` for one exchange with the server (a statement, a
     commit), `idle` for an idle transaction. `connections` is how many one process may have.
-
-    `shares_sessions`: a pool between us and the server gives each transaction another session
-    (PgBouncer's transaction mode). Then nothing is prepared in a session or set for it.
     """
 
     connect: float = 5.0
     answer: float = 15.0
     idle: float = 60.0
     connections: int = 30
-    shares_sessions: bool = False
 
 
 class TimedConnection(psycopg.Connection[Any]):
@@ -75,8 +72,9 @@ def _connect(limits: Limits, *arguments: Any, **parameters: Any) -> TimedConnect
     parameters.setdefault("connect_timeout", max(2, round(limits.connect)))  # libpq's minimum
     connection = TimedConnection.connect(*arguments, **parameters)
     connection.answer_seconds = limits.answer
-    if limits.shares_sessions:
+    if shares_sessions(connection.info.backend_pid, connection.execute(BACKEND).fetchone()):
         connection.prepare_threshold = None
+        connection.commit()
         return connection
     connection.execute(
         "SELECT set_config('statement_timeout', %s, false),"
@@ -85,6 +83,19 @@ def _connect(limits: Limits, *arguments: Any, **parameters: Any) -> TimedConnect
     )
     connection.commit()
     return connection
+
+
+BACKEND = "SELECT pg_backend_pid()"
+
+
+def shares_sessions(told: int, row: Sequence[Any] | None) -> bool:
+    """Whether a pool between us and the server may give each transaction another session.
+
+    `told` is the backend's pid as it was given when connecting, `row` what `BACKEND` finds: a pool,
+    such as PgBouncer, tells a pid of its own. Nothing may be prepared in such a session or set for
+    it: a statement of the same name may be that of another connection.
+    """
+    return row is None or row[0] != told
 
 
 def _milliseconds(seconds: float) -> str:

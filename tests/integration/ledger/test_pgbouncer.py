@@ -14,7 +14,6 @@ import psycopg
 import pytest
 from sqlalchemy import make_url
 
-from jobauto_prefect.errors import LedgerUnavailable
 from jobauto_prefect.facade.app import create_app
 from jobauto_prefect.jobs.timetable import announcements_of
 from jobauto_prefect.ledger.database.announcements import Announcement
@@ -111,18 +110,22 @@ async def _failures(rest: httpx.AsyncClient) -> list[tuple[int, str]]:
     return [(each.status_code, each.text) for some in answered for each in some if each.is_error]
 
 
-async def test_many_requests_at_once_are_answered(settings: Settings) -> None:
+@pytest.mark.parametrize("knows_server", [True, False])
+async def test_many_requests_at_once_are_answered(settings: Settings, knows_server: bool) -> None:
+    if not knows_server:
+        settings = settings.model_copy(update={"database_listen_url": ""})
     async with _facade(settings) as rest:
         assert await _failures(rest) == []
         assert len((await rest.get("/companies.json?limit=100")).json()) == AT_ONCE
 
 
-async def test_without_the_server_s_address_the_setting_is_named(settings: Settings) -> None:
-    with pytest.raises(LedgerUnavailable, match="JOBAUTO_DATABASE_LISTEN_URL"):
-        async with _facade(settings.model_copy(update={"database_listen_url": ""})) as rest:
-            failures = await _failures(rest)
-            assert {status for status, _ in failures} == {503}
-            raise LedgerUnavailable(failures[0][1])
+async def test_nobody_listens_through_the_pool(
+    settings: Settings, caplog: pytest.LogCaptureFixture
+) -> None:
+    announcements = announcements_of(settings.model_copy(update={"database_listen_url": ""}))
+    await announcements.run()
+    assert not announcements.is_live
+    assert "set JOBAUTO_DATABASE_LISTEN_URL" in caplog.text
 
 
 async def test_what_is_new_is_heard_from_the_server_itself(settings: Settings) -> None:
