@@ -52,8 +52,8 @@ MANAGEMENT_PORTS = 20
 """Number of ports, from JOBAUTO_MANAGEMENT_PORT on, for the parts on one host."""
 
 WEB_ADDRESS = r"^https?://[^\s@#/?]+([/?][^\s#]*)?$"
-A_WEB_ADDRESS = "must be an http or https address, without a user, a password or a fragment"
-WebAddress = Annotated[str, matching(WEB_ADDRESS, A_WEB_ADDRESS, max_length=2000)]
+EXPECTED_WEB_ADDRESS = "must be an http or https address, without a user, a password or a fragment"
+WebAddress = Annotated[str, matching(WEB_ADDRESS, EXPECTED_WEB_ADDRESS, max_length=2000)]
 """A URL with http or https, without a user, a password or a fragment."""
 
 

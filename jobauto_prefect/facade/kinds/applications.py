@@ -304,7 +304,7 @@ def write_app(write: WriteRequest) -> WriteResult:
     if app is None:
         authorize_definition(write, owner)
     document = given if is_definition else complete_document(write, app, given)
-    is_raw = write.raw != b"" and read_keys(write.raw) == document  # exactly the body
+    is_raw = is_definition or (write.raw != b"" and read_keys(write.raw) == document)
     created, warnings = app is None, list[Fault]()
     unapproved_before = _unapproved(write, app) if app else []
     if app is not None:
@@ -420,8 +420,10 @@ def _store_definition(
     document = dict(definition.document)
     if app.id is not None:
         write.session.add(_former_version(write, app))
-    indented = json.dumps(document, ensure_ascii=False, indent=2)
-    app.source = write.raw.decode() if is_raw else indented
+    if is_raw:
+        app.source = write.raw.decode()
+    else:
+        app.source = json.dumps(document, ensure_ascii=False, indent=2)
     app.document = document
     app.uuid = definition.uuid.lower() if definition.uuid else None
     app.name = _text(write, definition.name)

@@ -21,7 +21,7 @@ from jobauto_prefect.ledger.records import (
     Company,
     RunTemplate,
 )
-from jobauto_prefect.settings import A_WEB_ADDRESS, WEB_ADDRESS, MailAddress
+from jobauto_prefect.settings import EXPECTED_WEB_ADDRESS, WEB_ADDRESS, MailAddress
 from jobauto_prefect.sources import fault_of_url, webhook_rules
 from jobauto_prefect.text_patterns import matching
 
@@ -58,7 +58,9 @@ Occasions = Annotated[
 ]
 
 
-SlackAddress = Annotated[str, matching(rf"{WEB_ADDRESS}|^\*{{8}}$", A_WEB_ADDRESS, max_length=2000)]
+SlackAddress = Annotated[
+    str, matching(rf"{WEB_ADDRESS}|^\*{{8}}$", EXPECTED_WEB_ADDRESS, max_length=2000)
+]
 
 
 class MailBody(Body):

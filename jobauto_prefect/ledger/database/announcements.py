@@ -14,7 +14,7 @@ import psycopg
 from psycopg import conninfo
 from sqlalchemy import make_url
 
-from jobauto_prefect.ledger.database.postgresql import BACKEND, shares_sessions
+from jobauto_prefect.ledger.database.postgresql import IS_POOLED
 
 logger = logging.getLogger(__name__)
 
@@ -36,10 +36,6 @@ class Announcement(StrEnum):
     NOTICES = "notices"  #: a notice about a job is due
     WINDOWS = "windows"  #: the time at which a window opens has changed
     RIGHTS = "rights"  #: a token, a user or somebody's rights were written
-
-
-class _NeverHeard(Exception):
-    """A pool is between us and the server: who listens changes with each transaction."""
 
 
 class Announcements:
@@ -69,16 +65,16 @@ class Announcements:
             try:
                 async with asyncio.timeout(self._connect_seconds):
                     connection = await self._connected(self._url)
+                if connection is None:
+                    logger.warning(
+                        "the ledger's database is reached through a pool, such as PgBouncer, which"
+                        " does not pass on announcements: set JOBAUTO_DATABASE_LISTEN_URL to the"
+                        " address of the server itself"
+                    )
+                    return
                 async with connection:
                     pause = SHORTEST_PAUSE
                     await self._listen(connection)
-            except _NeverHeard:
-                logger.warning(
-                    "the ledger's database is reached through a pool, such as PgBouncer, which"
-                    " passes nothing on that is announced: set JOBAUTO_DATABASE_LISTEN_URL to the"
-                    " address of the server itself"
-                )
-                return
             except (psycopg.Error, OSError, TimeoutError) as error:
                 logger.warning("no announcements from the database: %s", error)
             finally:
@@ -86,13 +82,15 @@ class Announcements:
             await asyncio.sleep(pause)
             pause = min(2 * pause, LONGEST_PAUSE)
 
-    async def _connected(self, url: str) -> psycopg.AsyncConnection[tuple[object, ...]]:
+    async def _connected(self, url: str) -> psycopg.AsyncConnection[tuple[object, ...]] | None:
+        """Return a connection that listens; None if a pool is in between."""
         address = conninfo.make_conninfo(url, **conninfo.conninfo_to_dict(KEEPALIVE))
         connection = await psycopg.AsyncConnection.connect(address, autocommit=True)
-        found = await connection.execute(BACKEND)
-        if shares_sessions(connection.info.backend_pid, await found.fetchone()):
+        found = await connection.execute(IS_POOLED, [connection.info.backend_pid])
+        [(is_pooled,)] = await found.fetchall()
+        if is_pooled:
             await connection.close()
-            raise _NeverHeard
+            return None
         await connection.execute(f"LISTEN {CHANNEL}")
         return connection
 

@@ -6,13 +6,20 @@ each exchange with the server has a deadline here, after which the socket is clo
 releases what it held for such a client by its own timeouts.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import psycopg
 from psycopg.abc import RV, PQGen
 from sqlalchemy import URL, Engine, create_engine, event
+
+IS_POOLED = "SELECT pg_backend_pid() <> %s"
+"""Whether a pool is between us and the server, given the pid that was announced when connecting.
+
+A pool, such as PgBouncer, announces a pid of its own. Each transaction may get another session of
+the server, so nothing is prepared in one or set for it: a statement that another connection
+prepared under the same name would run instead.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,10 +79,12 @@ def _connect(limits: Limits, *arguments: Any, **parameters: Any) -> TimedConnect
     parameters.setdefault("connect_timeout", max(2, round(limits.connect)))  # libpq's minimum
     connection = TimedConnection.connect(*arguments, **parameters)
     connection.answer_seconds = limits.answer
-    if shares_sessions(connection.info.backend_pid, connection.execute(BACKEND).fetchone()):
+    [(is_pooled,)] = connection.execute(IS_POOLED, [connection.info.backend_pid]).fetchall()
+    if is_pooled:
         connection.prepare_threshold = None
         connection.commit()
         return connection
+    # Not by startup options, because PgBouncer refuses them.
     connection.execute(
         "SELECT set_config('statement_timeout', %s, false),"
         " set_config('idle_in_transaction_session_timeout', %s, false)",
@@ -83,19 +92,6 @@ def _connect(limits: Limits, *arguments: Any, **parameters: Any) -> TimedConnect
     )
     connection.commit()
     return connection
-
-
-BACKEND = "SELECT pg_backend_pid()"
-
-
-def shares_sessions(told: int, row: Sequence[Any] | None) -> bool:
-    """Whether a pool between us and the server may give each transaction another session.
-
-    `told` is the backend's pid as it was given when connecting, `row` what `BACKEND` finds: a pool,
-    such as PgBouncer, tells a pid of its own. Nothing may be prepared in such a session or set for
-    it: a statement of the same name may be that of another connection.
-    """
-    return row is None or row[0] != told
 
 
 def _milliseconds(seconds: float) -> str:

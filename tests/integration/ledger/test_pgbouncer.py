@@ -21,6 +21,7 @@ from jobauto_prefect.ledger.opening import open_ledger
 from jobauto_prefect.ledger.secrets import create_key
 from jobauto_prefect.settings import Settings
 from tests.support.databases import database
+from tests.support.podman import require
 from tests.support.ports import free_port
 from tests.support.servers import user_token
 from tests.support.waits import eventually, until
@@ -45,9 +46,7 @@ AT_ONCE = 24
 @pytest.fixture
 def settings(migrate_once: Callable[[str], str], tmp_path: Path) -> Iterator[Settings]:
     """Those of a facade whose ledger is reached through a pool of three sessions."""
-    if PROGRAM is None:
-        assert os.environ.get("JOBAUTO_TEST_REQUIRE_SERVICES") != "1", "there is no pgbouncer"
-        pytest.skip("there is no pgbouncer")
+    require(PROGRAM, "pgbouncer")
     with (
         database("postgresql", tmp_path, migrate_once("postgresql")) as direct,
         _pooled(direct, tmp_path) as pooled,

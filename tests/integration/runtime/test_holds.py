@@ -23,7 +23,6 @@ import asyncio, sys
 sys.path.insert(0, sys.argv[3])
 from pathlib import Path
 from jobauto_prefect.runtime.watchdog.client import Watchdog
-from jobauto_prefect.runtime.watchdog.jobs import MARKER
 from tests.support.watchdogs import held
 
 async def main():
