@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.loops.plugin import slow_twice
 from tests.support.paths import ROOT
 
 PROGRAM = """
@@ -45,3 +46,11 @@ def test_what_runs_long_in_an_event_loop_is_named(
     subprocess.run(argv, env=environment, check=True)
     lines = [line for file in found.iterdir() for line in file.read_text().splitlines()]
     assert any("render_markdown" in line for line in lines) is is_slow
+
+
+def test_a_pause_of_the_machine_is_no_slow_function() -> None:
+    once = "569 ms in a test: /lib/futures.py:wrap:417 < /jobauto_prefect/engine/a.py:A.write:52"
+    again = "160 ms in another: /jobauto_prefect/engine/a.py:A.write:50 < /jobauto_prefect/b.py:b:1"
+    short = again.replace("160", "149")
+    assert slow_twice([once, short]) == set()
+    assert slow_twice([once, again]) == {"engine/a.py:A.write"}
