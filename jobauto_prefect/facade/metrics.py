@@ -14,7 +14,8 @@ from jobauto_prefect.errors import Forbidden, JobautoError, NotFound
 from jobauto_prefect.facade.auth.identity import CurrentUser
 from jobauto_prefect.facade.http import late_routes
 from jobauto_prefect.facade.service import CurrentService
-from jobauto_prefect.ledger.database.engine import require_writable
+from jobauto_prefect.ledger.database.engine import database_errors, require_writable
+from jobauto_prefect.ledger.database.migration import require_usable
 from jobauto_prefect.ledger.figures import Depth, Figures, read_figures
 from jobauto_prefect.ledger.states import JobState, TaskState
 from jobauto_prefect.ledger.store import Ledger
@@ -49,11 +50,13 @@ def metrics(who: CurrentUser, service: CurrentService) -> Response:
 
 
 def ledger_check(ledger: Ledger) -> Check:
-    """Whether the ledger's database answers and accepts writes."""
+    """Whether the ledger's database answers, accepts writes and has tables for this program."""
 
     def ask() -> None:
         with ledger.reading() as session:
             require_writable(session)
+        with database_errors():
+            require_usable(ledger.engine)
 
     async def check() -> str | None:
         await asyncio.to_thread(ask)

@@ -13,10 +13,10 @@ from fastapi import Depends, Response
 
 from jobauto_prefect.compiler.parameters import parameters
 from jobauto_prefect.engine.sync.blocks import read_block
-from jobauto_prefect.errors import Contended, Forbidden, KeyTaken, NotFound
+from jobauto_prefect.errors import Contended, Forbidden, InvalidInput, KeyTaken, NotFound
 from jobauto_prefect.facade.auth.identity import CurrentWorker, Identity
 from jobauto_prefect.facade.http import late_routes
-from jobauto_prefect.facade.http.requests import RawBody, sent
+from jobauto_prefect.facade.http.requests import RawBody, read_message, sent
 from jobauto_prefect.facade.service import CurrentService, Service
 from jobauto_prefect.jobs import workers
 from jobauto_prefect.jobs.claims import decision
@@ -57,6 +57,7 @@ from jobauto_prefect.runtime.protocol import (
     Report,
     ReportAnswer,
     ShortText,
+    SignOfLife,
     WorkerHello,
     WorkerWelcome,
 )
@@ -66,7 +67,6 @@ router = late_routes.router(prefix="/internal/v1", include_in_schema=False)
 
 SentWorkerHello = Annotated[WorkerHello, sent(WorkerHello)]
 SentClaim = Annotated[Claim, sent(Claim)]
-SentRenewal = Annotated[Renewal, sent(Renewal)]
 SentOutputBatch = Annotated[OutputBatch, sent(OutputBatch)]
 SentReport = Annotated[Report, sent(Report)]
 
@@ -200,9 +200,26 @@ def _note_claim(
         latencies.start.labels(job.schedule_type).observe(max(0.0, waited.total_seconds()))
 
 
+async def _renewal(raw: RawBody) -> Renewal | tuple[SignOfLife, InvalidInput]:
+    """Read a renewal, or as much of it as says that the worker lives."""
+    try:
+        return await read_message(Renewal, raw)
+    except InvalidInput as error:
+        return await read_message(SignOfLife, raw), error
+
+
 @router.post("/renewals")
-def renew(renewal: SentRenewal, who: CurrentWorker, service: CurrentService) -> RenewalAnswer:
+def renew(
+    renewal: Annotated[Renewal | tuple[SignOfLife, InvalidInput], Depends(_renewal)],
+    who: CurrentWorker,
+    service: CurrentService,
+) -> RenewalAnswer:
     """Renew the leases of all live jobs of a worker."""
+    if not isinstance(renewal, Renewal):
+        sign, error = renewal
+        with service.ledger.writing(who.actor) as session:
+            workers.keep_leases(session, sign, _pools(who))
+        raise error
     with service.ledger.writing(who.actor) as session:
         answer, not_had = workers.renew_leases(session, renewal, _pools(who), service.settings)
     if not_had:

@@ -14,6 +14,7 @@ from jobauto_prefect.runtime.protocol import (
     LeftoverJob,
     Renewal,
     RenewalAnswer,
+    SignOfLife,
     WorkerHello,
     WorkerWelcome,
 )
@@ -112,6 +113,19 @@ def renew_leases(
     stop = _to_stop(session, renewal)
     answer = RenewalAnswer(now=session.clock(), stop=stop, superseded=not present, useless=useless)
     return RenewalResult(answer, not_had)
+
+
+def keep_leases(session: WritingSession, sign: SignOfLife, pools: Sequence[str]) -> None:
+    """Renew all leases of a worker that lives, but whose renewal this version can't read.
+
+    Raises:
+        Forbidden: the worker is of a pool its token does not name.
+    """
+    worker = workers.lock_for_renewal(session, sign.worker, pools)
+    if worker is not None and worker.instance == sign.instance:
+        worker.seen_at = session.clock()
+        held = {lease.job_id: lease.claim_id for lease in workers.leases_of(session, worker)}
+        leases.renew(session, worker, held)
 
 
 def jobs_not_had(held: Iterable[Lease], renewal: Renewal) -> list[Lease]:

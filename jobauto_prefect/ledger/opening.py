@@ -1,6 +1,8 @@
 """Opening the ledger: with its original key, and tables of this version."""
 
 import contextlib
+import logging
+import time
 from pathlib import Path
 
 from sqlalchemy import Engine, make_url
@@ -19,6 +21,8 @@ from jobauto_prefect.ledger.secrets import load_key
 from jobauto_prefect.ledger.store import KEY_FACT, KNOWN_KEY, Ledger
 from jobauto_prefect.settings import Settings
 
+logger = logging.getLogger(__name__)
+
 
 def open_ledger(
     settings: Settings, clock: Clock | None = None, limits: Limits | None = None
@@ -32,7 +36,7 @@ def open_ledger(
         LedgerUnavailable: the database does not answer.
     """
     require_whole(settings.home)
-    if not settings.key_path.exists() and version_of(settings) is None:
+    if not settings.key_path.exists() and tables_of(settings)[0] is None:
         raise NotReady(
             f"there is no installation in {settings.home}; create one: jobauto up; or say where it"
             " is: JOBAUTO_HOME"
@@ -41,7 +45,7 @@ def open_ledger(
     engine = make_engine(settings.ledger_url, limits or usual_limits(settings))
     clock = clock or _clock_of(engine)
     with database_errors():
-        migration.require_current(engine)
+        migration.require_usable(engine)
     ledger = Ledger(engine, box, clock, settings.webhook_urls)
     _require_key(ledger)
     return ledger
@@ -58,21 +62,41 @@ def ledger_at(engine: Engine, key: Path) -> Ledger:
     return ledger
 
 
-def version_of(settings: Settings) -> str | None:
-    """Return the database's revision; None if it has no tables, or if SQLite has no file.
+def tables_of(settings: Settings) -> tuple[str | None, str | None]:
+    """Return the revision of the tables, and why this program can't work with them, if so.
+
+    The revision is None if there are no tables, or if SQLite has no file.
 
     Raises:
         LedgerUnavailable: the database does not answer.
     """
     url = make_url(settings.ledger_url)
     if url.get_backend_name() == "sqlite" and not Path(url.database or "").exists():
-        return None
+        return None, migration.NO_TABLES
     engine = make_engine(settings.ledger_url, usual_limits(settings))
     try:
         with database_errors():
-            return migration.current(engine)
+            return migration.current(engine), migration.problem(engine)
     finally:
         engine.dispose()
+
+
+def wait_for_tables(settings: Settings, pause: float = 1.0) -> None:
+    """Return once nothing but a later upgrade is in the way: parts start before their tables.
+
+    An installation without a key has not been set up; opening its ledger says so.
+
+    Raises:
+        LedgerUnavailable: the database does not answer.
+    """
+    told = None
+    while settings.key_path.exists():
+        version, problem = tables_of(settings)
+        if problem is None or (version is not None and version > migration.newest()):
+            return
+        if problem != told:
+            logger.warning("waiting: %s", told := problem)
+        time.sleep(pause)
 
 
 def _clock_of(engine: Engine) -> Clock:

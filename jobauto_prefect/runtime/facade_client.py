@@ -20,6 +20,8 @@ from jobauto_prefect.http_statuses import BUSY, REFUSALS
 from jobauto_prefect.logs import current_log_context
 from jobauto_prefect.runtime.output.artifacts import Artifact
 from jobauto_prefect.runtime.protocol import (
+    VERSION,
+    VERSION_HEADER,
     ApplicationDocument,
     Claim,
     ClaimAnswer,
@@ -51,7 +53,7 @@ class FacadeClient:
         self.clock = SharedClock("the service's")
         self._http = httpx.AsyncClient(
             base_url=f"{self.url}/internal/v1/",
-            headers={"Authorization": f"Bearer {token}"},
+            headers={"Authorization": f"Bearer {token}", VERSION_HEADER: VERSION},
             timeout=TIMEOUT_SECONDS,
             verify=certificates.verification(self.url),
         )

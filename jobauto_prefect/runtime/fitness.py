@@ -13,10 +13,11 @@ from jobauto_prefect.errors import StartFailed
 
 logger = logging.getLogger(__name__)
 
-DISK, PROCESSES, NAME = "disk", "processes", "name"
-"""Requirements of every job: space in the work directory, a process, and the worker's name."""
+DISK, PROCESSES, NAME, PROTOCOL = "disk", "processes", "name", "protocol"
+"""Requirements of every job: space in the work directory, a process, the worker's name, and a
+service that understands the worker."""
 
-NEEDED_BY_ALL = frozenset({DISK, PROCESSES, NAME})
+NEEDED_BY_ALL = frozenset({DISK, PROCESSES, NAME, PROTOCOL})
 
 PROBE_BYTES = 64 * 1024
 PIPES = 4  # as many as the start of a job needs
@@ -68,6 +69,14 @@ class Fitness:
             self._doubted.set()
             self._tell()
 
+    def note_available(self, part: str) -> None:
+        """Note that a part is there; it may have been missing."""
+        if self._hindrances.pop(part, None) is not None:
+            logger.info("%s is available again", part)
+            if not self._hindrances:
+                self.useless = False
+            self._tell()
+
     def note_useless(self, useless: bool) -> None:
         """Whether every run template of the work pool needs something that is missing."""
         if useless != self.useless:
@@ -96,11 +105,7 @@ class Fitness:
         except (StartFailed, OSError) as error:
             self.note_missing(part, str(error))
         else:
-            if self._hindrances.pop(part, None) is not None:
-                logger.info("%s is available again", part)
-                if not self._hindrances:
-                    self.useless = False
-                self._tell()
+            self.note_available(part)
 
     def _tell(self) -> None:
         if self.listener is not None:

@@ -23,11 +23,19 @@ from jobauto_prefect.definitions import Severity
 from jobauto_prefect.definitions.storable import UNFIT, is_storable, storable_text
 from jobauto_prefect.text_patterns import without_nul
 
+VERSION_HEADER, VERSION = "Jobauto-Protocol", "1"
+"""Sent with each request of a worker, and apart from the messages, so that a facade can tell an
+older worker whatever its messages look like."""
+
 
 class Message(BaseModel):
-    """Base of all messages; rejects unknown fields."""
+    """Base of all messages.
 
-    model_config = ConfigDict(extra="forbid")
+    During an upgrade either side may be the newer one: unknown fields are ignored, new fields have
+    defaults.
+    """
+
+    model_config = ConfigDict(extra="ignore")
 
 
 WorkerName = Annotated[str, without_nul(min_length=1, max_length=200)]
@@ -315,6 +323,13 @@ class RenewalAnswer(Message):
     stop: dict[int, str] = {}
     superseded: bool = False
     useless: bool = False
+
+
+class SignOfLife(Message):
+    """What is read of a renewal that can't be read as a whole."""
+
+    worker: WorkerName
+    instance: UUID
 
 
 class Ending(StrEnum):

@@ -8,14 +8,14 @@ from types import TracebackType
 from typing import Self
 from uuid import UUID
 
-from jobauto_prefect.errors import JobautoError, StartFailed
+from jobauto_prefect.errors import InvalidInput, JobautoError, StartFailed
 from jobauto_prefect.logs import current_log_context, log_context, valid_traceparent
 from jobauto_prefect.monitoring import tracing
 from jobauto_prefect.retries import retry_until_available
 from jobauto_prefect.runtime.executor import Execution, Executor
 from jobauto_prefect.runtime.exit_codes import NOT_EXECUTABLE
 from jobauto_prefect.runtime.facade_client import FacadeClient
-from jobauto_prefect.runtime.fitness import NAME, Fitness
+from jobauto_prefect.runtime.fitness import NAME, PROTOCOL, Fitness
 from jobauto_prefect.runtime.job import Confirm, Job, OnLines, Outcome
 from jobauto_prefect.runtime.protocol import Ending, Launch, Renewal, Report
 
@@ -24,6 +24,9 @@ RENEWALS_PER_LEASE = 3
 LAST_REPORT_SECONDS = 5.0  # for reporting outcomes when the worker shuts down
 SHUTDOWN = "shutdown"
 TRACEPARENT = "TRACEPARENT"
+NOT_UNDERSTOOD = (
+    "the service does not understand this worker ({}); install the same version of jobauto here"
+)
 SUPERSEDED = "another worker has taken this one's name, or this one was declared lost"
 
 
@@ -276,6 +279,8 @@ class Runner:
                 async with asyncio.timeout(pause):
                     await self._renew()
             except (JobautoError, TimeoutError) as error:
+                if isinstance(error, InvalidInput):  # it drains: the leases go on, see SignOfLife
+                    self._fitness.note_missing(PROTOCOL, NOT_UNDERSTOOD.format(error))
                 logger.warning("leases were not renewed: %s", str(error) or "no answer in time")
                 self._stop_without_contact()
             await asyncio.sleep(pause)
@@ -298,6 +303,7 @@ class Runner:
         answer = await self._client.renew(renewal)
         self._held.answered(renewal)
         self._renewed_at = asked_at
+        self._fitness.note_available(PROTOCOL)
         if answer.superseded:
             self._fitness.note_missing(NAME, SUPERSEDED)
         self._fitness.note_useless(answer.useless)

@@ -26,6 +26,7 @@ class Part:
             self._process = subprocess.Popen(
                 self._argv,
                 env=self._environment,
+                cwd=self._log.parent,  # `python -m` looks for modules there first
                 stdout=output,
                 stderr=output,
                 start_new_session=True,
@@ -50,6 +51,15 @@ class Part:
     def restart(self) -> None:
         """Kill it, and let it come back."""
         self.kill()
+        self.start()
+
+    def replace(self, **variables: str | None) -> None:
+        """Stop it as its supervisor would, and start it with other variables; None: without it."""
+        assert self._process is not None
+        self._process.terminate()
+        self._process.wait(60)
+        changed = {**self._environment, **variables}
+        self._environment = {name: text for name, text in changed.items() if text is not None}
         self.start()
 
     def end(self) -> None:

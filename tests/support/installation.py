@@ -6,7 +6,7 @@ After the faults a matcher assigns the processes that really started to the wind
 import contextlib
 import sys
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -206,11 +206,15 @@ class Installation:
 
 @contextmanager
 def run_installation(
-    ledger_url: str, prefect_url: str, home: Path, lease_seconds: float
+    ledger_url: str,
+    prefect_url: str,
+    home: Path,
+    lease_seconds: float,
+    variables: Mapping[str, str] | None = None,
 ) -> Iterator[Installation]:
     """A running installation on PostgreSQL: Prefect, facade, two services, two workers.
 
-    The first worker reaches the facade through a relay.
+    The first worker reaches the facade through a relay. All parts get these further variables.
     """
     for folder in ("marks", "bin", "config"):
         (home / folder).mkdir()
@@ -229,7 +233,8 @@ def run_installation(
     ledger = open_ledger(settings)
     with contextlib.ExitStack() as stack:
         relay = stack.enter_context(Relay(port))
-        parts = _parts(settings, prefect_url, relay, worker_token(ledger, "town"))
+        token = worker_token(ledger, "town")
+        parts = _parts(settings, prefect_url, relay, token, variables or {})
         stack.callback(ledger.close)
         rest = stack.enter_context(client(f"{settings.url}/api/v1", user_token(ledger)))
         prefect = stack.enter_context(prefect_client(settings.prefect_api_url))
@@ -253,9 +258,12 @@ def _answers(http: httpx.Client, path: str) -> bool:
     return False
 
 
-def _parts(settings: Settings, prefect_url: str, relay: Relay, token: str) -> dict[str, Part]:
+def _parts(
+    settings: Settings, prefect_url: str, relay: Relay, token: str, variables: Mapping[str, str]
+) -> dict[str, Part]:
     home = settings.home
-    ours = clean_environment() | {
+    base = clean_environment() | variables
+    ours = base | {
         "JOBAUTO_HOME": str(home),
         "JOBAUTO_CONFIG_DIR": str(home / "config"),
         "JOBAUTO_DATABASE_URL": settings.ledger_url,
@@ -271,7 +279,7 @@ def _parts(settings: Settings, prefect_url: str, relay: Relay, token: str) -> di
     workers = {name: value for name, value in ours.items() if name != "JOBAUTO_DATABASE_URL"} | {
         "JOBAUTO_WORKER_TOKEN": token
     }
-    argv, environment = prefect_command(settings, clean_environment())
+    argv, environment = prefect_command(settings, base)
     environment |= {"PREFECT_SERVER_DATABASE_CONNECTION_URL": prefect_url}
 
     def part(name: str, argv: list[str], environment: dict[str, str]) -> Part:

@@ -9,8 +9,7 @@ from jobauto_prefect.cli.checks.finding import Finding
 from jobauto_prefect.errors import AuditDamaged, JobautoError, KeyMissing
 from jobauto_prefect.home import open_paths
 from jobauto_prefect.ledger.audit.seal_verification import verify_newest
-from jobauto_prefect.ledger.database import migration
-from jobauto_prefect.ledger.opening import open_ledger, version_of
+from jobauto_prefect.ledger.opening import open_ledger, tables_of
 from jobauto_prefect.ledger.secrets import load_key
 from jobauto_prefect.ledger.store import Ledger
 from jobauto_prefect.settings import RUN_AS_DIRECTORY, Settings
@@ -26,7 +25,7 @@ START = "create one: jobauto up"
 def database_findings(settings: Settings) -> Iterator[Finding]:
     """Check that the database answers and has the tables of this version."""
     try:
-        version = version_of(settings)
+        version, problem = tables_of(settings)
     except JobautoError as error:
         help_ = "start the database, or correct database.env (docs/settings.md)"
         yield Finding("database", "wrong", str(error), help_)
@@ -37,11 +36,11 @@ def database_findings(settings: Settings) -> Iterator[Finding]:
         return
     kind = settings.ledger_url.partition(":")[0]
     yield Finding("database", "ok", f"answers ({kind})")
-    if version == migration.newest():
+    if problem is None:
         yield Finding("migrations", "ok", f"the tables are at version {version}")
     else:
-        message = f"the tables are at version {version or 'none'}, not {migration.newest()}"
-        yield Finding("migrations", "wrong", message, "jobauto db upgrade")
+        message, _, help_ = problem.partition("; ")
+        yield Finding("migrations", "wrong", message, help_.removeprefix("run: "))
 
 
 def key_findings(settings: Settings) -> Iterator[Finding]:
@@ -61,7 +60,7 @@ def key_findings(settings: Settings) -> Iterator[Finding]:
 
 def _may_have_ledger(settings: Settings) -> bool:
     try:
-        return version_of(settings) is not None
+        return tables_of(settings)[0] is not None
     except JobautoError:
         return True
 

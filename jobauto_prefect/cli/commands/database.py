@@ -33,20 +33,17 @@ def upgrade(as_json: Json = False) -> None:
 
 @database.command()
 def check(as_json: Json = False) -> None:
-    """Check that the tables are those of this version; if not, exit code 1."""
+    """Check that this version can work with the tables; if not, exit code 1."""
     from jobauto_prefect.ledger.database import migration
 
     with _open_engine() as engine:
         version, wanted = migration.current(engine), migration.newest()
+        problem = migration.problem(engine)
     if as_json:
-        print_json({"current": version == wanted, "version": version, "wanted": wanted})
-    elif version == wanted:
-        print_line(f"the ledger is at version {version}, as it should be")
+        print_json({"current": problem is None, "version": version, "wanted": wanted})
     else:
-        print_line(
-            f"the ledger is at version {version or 'none'}, not {wanted}; run: jobauto db upgrade"
-        )
-    if version != wanted:
+        print_line(problem or f"the ledger is at version {version}, as it should be")
+    if problem is not None:
         raise typer.Exit(1)
 
 

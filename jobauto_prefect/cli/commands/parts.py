@@ -38,6 +38,7 @@ def start_api(
 
     from jobauto_prefect.facade.server_options import server_options
     from jobauto_prefect.home import close_home
+    from jobauto_prefect.ledger.opening import wait_for_tables
     from jobauto_prefect.settings import load_settings
 
     settings = load_settings()
@@ -45,6 +46,7 @@ def start_api(
     log_to_stderr(settings.log_format)
     _warn_of_unread_names()
     close_home(settings)
+    wait_for_tables(settings)
     options = server_options(settings)
     logger.info("the facade listens on %s:%d", settings.api_host, settings.api_port)
     uvicorn.run(
@@ -68,12 +70,14 @@ def start_prefect() -> None:
     from jobauto_prefect.engine.prefect_server.process import prefect_environment, prefect_names
     from jobauto_prefect.facade.server_options import server_options
     from jobauto_prefect.home import close_home
+    from jobauto_prefect.ledger.opening import wait_for_tables
     from jobauto_prefect.settings import load_settings
 
     settings = load_settings()
     adopt_prefect_settings(of_server=True)
     log_to_stderr(settings.log_format)
     close_home(settings)
+    wait_for_tables(settings)
     options = server_options(settings)
     # Before Prefect is imported, because it then reads its settings.
     os.environ |= prefect_environment(settings, os.environ)
@@ -126,6 +130,7 @@ def start_services() -> None:
     from jobauto_prefect.cli.local_ledger import open_local_ledger
     from jobauto_prefect.facade.main import serve_services
     from jobauto_prefect.home import close_home
+    from jobauto_prefect.ledger.opening import wait_for_tables
     from jobauto_prefect.settings import load_settings
 
     settings = load_settings()
@@ -133,6 +138,7 @@ def start_services() -> None:
     log_to_stderr(settings.log_format)
     _warn_of_unread_names()
     close_home(settings)
+    wait_for_tables(settings)
     with open_local_ledger() as ledger:
         asyncio.run(serve_services(settings, ledger))
 

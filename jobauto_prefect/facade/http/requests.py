@@ -245,9 +245,18 @@ def sent(model: type[BaseModel]) -> Any:
     """Return the dependency that reads a message from a body; FastAPI's own holds up the loop."""
 
     async def read(raw: RawBody) -> BaseModel:
-        return await away_from_loop(len(raw), lambda: parse(model, _members(raw)))
+        return await read_message(model, raw)
 
     return Depends(read)
+
+
+async def read_message(model: type[B], raw: bytes) -> B:
+    """Return the message in a body.
+
+    Raises:
+        InvalidInput: with every error at once.
+    """
+    return await away_from_loop(len(raw), lambda: parse(model, _members(raw)))
 
 
 def _members(raw: bytes) -> Fields:

@@ -24,6 +24,9 @@ READ_ONLY = "25006"
 
 NO_WRITES = "the ledger's database takes no writes just now; try again when it does"
 
+OF_OTHER_TABLES = frozenset({"42P01", "42703"})
+"""SQLSTATEs of a table or column that is not there: an upgrade has removed it meanwhile."""
+
 NO_DATABASE = frozenset({"SQLITE_NOTADB", "SQLITE_CORRUPT"})
 """Errors of a file that is no usable database: waiting does not help."""
 
@@ -136,9 +139,10 @@ def database_errors() -> Iterator[None]:
             "another record with the same key came first; read it and try again"
         ) from error
     except DBAPIError as error:
-        if error.connection_invalidated:
+        state = getattr(error.orig, "sqlstate", None)
+        if error.connection_invalidated or state in OF_OTHER_TABLES:
             raise LedgerUnavailable(_unavailable(error)) from error
-        if getattr(error.orig, "sqlstate", None) == READ_ONLY:
+        if state == READ_ONLY:
             raise LedgerUnavailable(NO_WRITES) from error
         if getattr(error.orig, "sqlite_errorname", None) in NO_DATABASE:
             raise LedgerUnavailable(
@@ -150,6 +154,8 @@ def database_errors() -> Iterator[None]:
 
 def _unavailable(error: DBAPIError) -> str:
     reason = str(error.orig).strip().splitlines()[0] if str(error.orig).strip() else "no answer"
+    if getattr(error.orig, "sqlstate", None) in OF_OTHER_TABLES or reason.startswith("no such "):
+        return f"the ledger's tables are of another version ({reason}); install that one here"
     return f"the ledger's database does not answer ({reason}); try again when it is back"
 
 

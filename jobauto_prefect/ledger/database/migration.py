@@ -1,9 +1,24 @@
-"""The version of a ledger's tables, and its upgrade to this program's, with Alembic."""
+"""The version of a ledger's tables, and its upgrade to this program's, with Alembic.
+
+During an upgrade the former release works on the tables of this one: a migration only adds what
+that release can leave out. What is no longer read goes one release later, and `OLDEST` rises.
+"""
 
 import re
 from pathlib import Path
 
-from sqlalchemy import Connection, Engine, func, inspect, select, text
+from sqlalchemy import (
+    Connection,
+    Engine,
+    column,
+    delete,
+    func,
+    insert,
+    inspect,
+    select,
+    table,
+    text,
+)
 
 from jobauto_prefect.errors import NotReady
 
@@ -11,6 +26,13 @@ MIGRATIONS = Path(__file__).parent.parent / "migrations"
 VERSION_TABLE = "alembic_version"
 UPGRADE_LOCK = 8_241_905
 """Any number that nobody else uses for a lock, as `APPLY_LOCK`."""
+
+
+OLDEST = "0035"
+"""The oldest version of the tables whose program also works on those of this version."""
+
+FACTS, OLDEST_FACT = table("installation_value", column("name"), column("value")), "oldest version"
+"""Where the ledger keeps `OLDEST`, for older programs."""
 
 
 def newest() -> str:
@@ -38,7 +60,7 @@ def _revision(connection: Connection) -> str | None:
 def upgrade(engine: Engine, revision: str | None = None) -> tuple[str | None, str]:
     """Upgrade the tables in one transaction; return the revisions before and after.
 
-    `revision` None: this program's.
+    `revision` None: this program's. Newer tables stay as they are.
 
     Raises:
         NotReady: this program has no such revision.
@@ -58,20 +80,44 @@ def upgrade(engine: Engine, revision: str | None = None) -> tuple[str | None, st
         if connection.dialect.name == "postgresql":  # one at a time, as SQLite has it anyway
             connection.execute(select(func.pg_advisory_xact_lock(UPGRADE_LOCK)))
         before = _revision(connection)
+        if before is not None and before > target:
+            return before, before
         config.attributes["connection"] = connection
         command.upgrade(config, target)
+        if target == newest():
+            connection.execute(delete(FACTS).where(FACTS.c.name == OLDEST_FACT))
+            connection.execute(insert(FACTS).values(name=OLDEST_FACT, value=OLDEST))
     return before, target
 
 
-def require_current(engine: Engine) -> None:
-    """Require the tables of this version.
+NO_TABLES = "the ledger's database has no tables yet; run: jobauto db upgrade"
+
+
+def problem(engine: Engine) -> str | None:
+    """Return why this program can't work with the tables, and what to do; None: it can."""
+    with engine.connect() as connection:
+        version, wanted = _revision(connection), newest()
+        if version is None:
+            return NO_TABLES
+        if version < wanted:
+            return (
+                f"the ledger's database is at version {version}, not {wanted};"
+                " run: jobauto db upgrade"
+            )
+        oldest = connection.scalar(select(FACTS.c.value).where(FACTS.c.name == OLDEST_FACT))
+        if version > wanted and (oldest is None or oldest > wanted):
+            return (
+                f"the ledger's database is at version {version}, for which this program, of"
+                f" version {wanted}, is too old; install the jobauto of the other parts"
+            )
+    return None
+
+
+def require_usable(engine: Engine) -> None:
+    """Require tables that this program can work with: its own, or newer ones that allow it.
 
     Raises:
-        NotReady: they are of another version; the message names the command that helps.
+        NotReady: it can't; the message says what to do.
     """
-    version = current(engine)
-    if version != newest():
-        state = (
-            "has no tables yet" if version is None else f"is at version {version}, not {newest()}"
-        )
-        raise NotReady(f"the ledger's database {state}; run: jobauto db upgrade")
+    if (reason := problem(engine)) is not None:
+        raise NotReady(reason)

@@ -2,7 +2,7 @@
 
 import itertools
 from collections.abc import Iterator
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 from uuid import uuid4
 
@@ -280,3 +280,30 @@ def test_a_worker_gets_no_job_of_an_executor_it_cannot_use(
     assert jobs(ledger) == []
     assert renew(hindrances={"Podman": "it does not answer"})["useless"] is False
     assert renew(hindrances={"Native": "gone"})["useless"] is True
+
+
+def test_a_renewal_that_can_not_be_read_is_a_sign_of_life(
+    claims: httpx.Client, retried: dict[str, Any], ledger: Ledger, renew: Renewing
+) -> None:
+    renew()
+    granted(claims, claim_of())
+
+    def renewed_at() -> datetime:
+        with ledger.reading() as session:
+            return session.scalars(select(Lease.renewed_at)).one()
+
+    before = renewed_at()
+    of_another_version = renewal_of(0) | {"jobs": "in another form"}
+    assert claims.post("/renewals", json=of_another_version).status_code == 400
+    after = renewed_at()
+    assert after > before
+    other_start = of_another_version | {"instance": str(uuid4())}
+    assert claims.post("/renewals", json=other_start).status_code == 400
+    assert renewed_at() == after
+
+
+def test_messages_of_a_newer_worker_are_read(
+    claims: httpx.Client, retried: dict[str, Any], renew: Renewing
+) -> None:
+    assert renew(of_a_later_version={"any": 1})["stop"] == {}
+    granted(claims, claim_of() | {"of_a_later_version": True})

@@ -1,0 +1,80 @@
+"""Parts of an installation are replaced one by one while jobs run and windows come due."""
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from jobauto_prefect.ledger.database import migration
+from jobauto_prefect.ledger.database.engine import make_engine
+from jobauto_prefect.settings import Settings
+from tests.support.databases import database
+from tests.support.installation import Installation, run_installation
+from tests.support.paths import ROOT
+
+FORMER = "45505f0a"
+"""The last commit of the release before."""
+
+LEASE, JOB = 3.0, 5
+"""Seconds: a job outlives several leases."""
+
+
+@pytest.fixture
+def former(tmp_path: Path) -> Path:
+    """A folder with the former release's package, for PYTHONPATH."""
+    folder = tmp_path / "former"
+    folder.mkdir()
+    archive = subprocess.run(
+        ["git", "archive", FORMER, "jobauto_prefect"], cwd=ROOT, capture_output=True, check=False
+    )
+    if archive.returncode:
+        pytest.skip(f"the history does not reach back to {FORMER}")
+    subprocess.run(["tar", "-x", "-C", str(folder)], input=archive.stdout, check=True)
+    return folder
+
+
+@pytest.fixture
+def installation(tmp_path: Path, former: Path) -> Iterator[Installation]:
+    """An installation of the former release, on its own tables."""
+    with (
+        database("postgresql", tmp_path) as ledger_url,
+        database("postgresql", tmp_path) as prefect_url,
+    ):
+        program = "import jobauto_prefect.cli as cli; print(cli.__file__, flush=True); cli.main()"
+        upgraded = subprocess.run(
+            [sys.executable, "-c", program, "db", "upgrade"],
+            cwd=tmp_path,
+            env={"PYTHONPATH": str(former), "JOBAUTO_DATABASE_URL": ledger_url},
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        assert upgraded.stdout.startswith(str(former))
+        asyncpg = prefect_url.replace("postgresql://", "postgresql+asyncpg://")
+        variables = {"PYTHONPATH": str(former)}
+        with run_installation(ledger_url, asyncpg, tmp_path, LEASE, variables) as made:
+            yield made
+
+
+def test_no_window_is_lost_and_no_job_runs_twice_in_an_upgrade(installation: Installation) -> None:
+    for delay in range(0, 60, 3):
+        members = {"on_contact_lost": "finish", "deadline_offset": "+1h", "overlap": "parallel"}
+        env = {"SECONDS_TO_SLEEP": JOB}
+        installation.add_template(f"at {delay}", interv="i", delay=delay, env=env, **members)
+    installation.until_started(1)
+    engine = make_engine(Settings(database_url=installation.settings.ledger_url).ledger_url)
+    migration.upgrade(engine)
+    engine.dispose()
+    # A new worker beside the former facade, then a former worker beside the new one.
+    for name in ("worker-2", "facade", "services-1", "prefect", "services-2", "worker-1"):
+        installation.until_running()
+        installation.parts[name].replace(PYTHONPATH=None)
+        installation.until_started(1)
+    installation.switch_off()
+    installation.until_all_tasks_ended()
+    found = installation.match()
+    assert (found.missed, found.extra, installation.overlaps()) == ([], [], [])
+    assert found.states["fulfilled"] > 0
+    assert set(found.states) <= {"fulfilled", "fulfilled_late"}
