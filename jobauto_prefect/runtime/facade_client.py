@@ -169,7 +169,7 @@ def _read(response: httpx.Response, answer: type[Body]) -> Body:
         places = ", ".join(".".join(map(str, item["loc"])) for item in error.errors())
         raise JobautoError(
             f"the facade's {answer.__name__} can't be read ({places});"
-            " facade and worker must be of the same version"
+            " install the same version of jobauto for facade and worker"
         ) from None
 
 

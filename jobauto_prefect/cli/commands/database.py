@@ -16,11 +16,17 @@ secrets = typer.Typer(help="The key of the secret values.", no_args_is_help=True
 
 @database.command()
 def upgrade(as_json: Json = False) -> None:
-    """Create the tables of the ledger, or bring them to this version."""
+    """Create the tables of the ledger, or bring them to this version; Prefect's on PostgreSQL, too.
+
+    Parts of this release and of the one before may run meanwhile.
+    """
+    from jobauto_prefect.cli.local_ledger import upgrade_prefect
     from jobauto_prefect.ledger.database import migration
+    from jobauto_prefect.settings import load_settings
 
     with _open_engine() as engine:
         before, after = migration.upgrade(engine)
+    upgrade_prefect(load_settings())
     if as_json:
         print_json({"before": before, "after": after})
     elif before == after:

@@ -67,6 +67,7 @@ def start_prefect() -> None:
     """
     import uvicorn
 
+    from jobauto_prefect.cli.local_ledger import upgrade_prefect
     from jobauto_prefect.engine.prefect_server.process import prefect_environment, prefect_names
     from jobauto_prefect.facade.server_options import server_options
     from jobauto_prefect.home import close_home
@@ -81,6 +82,7 @@ def start_prefect() -> None:
     options = server_options(settings)
     # Before Prefect is imported, because it then reads its settings.
     os.environ |= prefect_environment(settings, os.environ)
+    upgrade_prefect(settings)
     _give_block_key()
     _warn_of_unread_names(prefect_names())
     logger.info("Prefect listens on %s:%d", settings.api_host, settings.prefect_port)

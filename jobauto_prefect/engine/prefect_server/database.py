@@ -6,6 +6,7 @@ import subprocess
 import sys
 import tempfile
 import warnings
+from typing import Any
 
 from jobauto_prefect.engine.prefect_server.process import QUIET
 from jobauto_prefect.errors import NotReady
@@ -24,6 +25,44 @@ def prefect_database_url(settings: Settings) -> str:
         url = PrefectSettings().server.database.connection_url
     assert url is not None  # noqa: S101 - it has a default
     return url.get_secret_value()
+
+
+MIGRATES_ON_START = "PREFECT_SERVER_DATABASE_MIGRATE_ON_START"
+
+
+async def upgrade_prefect_tables() -> None:
+    """Bring the tables of this process's Prefect to its version, unless it is told not to.
+
+    Of two that do so at once on an empty database one fails, also while it registers the types of
+    blocks: hold a lock (`upgrade_lock`). It must be of another database, because some of Prefect's
+    migrations wait for open transactions.
+    """
+    from prefect.server.database import provide_database_interface
+    from prefect.server.models.block_registration import run_block_auto_registration
+    from prefect.settings import get_current_settings
+
+    if not get_current_settings().server.database.migrate_on_start:
+        return
+    database: Any = provide_database_interface()
+    engine = await database.engine()
+    try:
+        before = await _revision(engine)
+        await database.create_db()
+        if await _revision(engine) != before:
+            async with await database.session() as session:
+                await run_block_auto_registration(session=session)
+    finally:
+        await engine.dispose()  # bound to this event loop; the server has another
+    os.environ[MIGRATES_ON_START] = "false"  # it is done
+
+
+async def _revision(engine: Any) -> str | None:
+    async with engine.connect() as connection:
+        table = "alembic_version"
+        if not await connection.run_sync(lambda sync: sync.dialect.has_table(sync, table)):
+            return None
+        found = await connection.exec_driver_sql("SELECT version_num FROM alembic_version")
+        return str(found.scalar())
 
 
 def statement_seconds() -> float:

@@ -5,6 +5,8 @@ that release can leave out. What is no longer read goes one release later, and `
 """
 
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from sqlalchemy import (
@@ -57,6 +59,15 @@ def _revision(connection: Connection) -> str | None:
     return None if version is None else str(version)
 
 
+@contextmanager
+def upgrade_lock(engine: Engine) -> Iterator[Connection]:
+    """Hold, in a transaction, the lock under which tables are upgraded, Prefect's too."""
+    with engine.execution_options(jobauto_writes=True).begin() as connection:
+        if connection.dialect.name == "postgresql":  # SQLite has one writer anyway
+            connection.execute(select(func.pg_advisory_xact_lock(UPGRADE_LOCK)))
+        yield connection
+
+
 def upgrade(engine: Engine, revision: str | None = None) -> tuple[str | None, str]:
     """Upgrade the tables in one transaction; return the revisions before and after.
 
@@ -76,9 +87,7 @@ def upgrade(engine: Engine, revision: str | None = None) -> tuple[str | None, st
 
     config = Config()
     config.set_main_option("script_location", str(MIGRATIONS))
-    with engine.execution_options(jobauto_writes=True).begin() as connection:
-        if connection.dialect.name == "postgresql":  # one at a time, as SQLite has it anyway
-            connection.execute(select(func.pg_advisory_xact_lock(UPGRADE_LOCK)))
+    with upgrade_lock(engine) as connection:
         before = _revision(connection)
         if before is not None and before > target:
             return before, before

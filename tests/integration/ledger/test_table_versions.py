@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -88,16 +89,19 @@ def _answers(url: str) -> bool:
     return False
 
 
-def test_a_part_waits_for_its_tables(settings: Settings, tmp_path: Path) -> None:
-    port, log = free_port(), tmp_path / "services.log"
-    environment = clean_environment() | {
-        "JOBAUTO_HOME": str(tmp_path),
-        "JOBAUTO_CONFIG_DIR": str(tmp_path),
+def _variables(settings: Settings) -> dict[str, str]:
+    return clean_environment() | {
+        "JOBAUTO_HOME": str(settings.home),
+        "JOBAUTO_CONFIG_DIR": str(settings.home),
         "JOBAUTO_DATABASE_URL": settings.ledger_url,
-        "JOBAUTO_API_PORT": str(port),
         "JOBAUTO_PREFECT_API_URL": "http://127.0.0.1:9/api",
     }
-    part = Part("facade", [JOBAUTO, "api", "start"], environment, log)
+
+
+def test_a_part_waits_for_its_tables(settings: Settings, tmp_path: Path) -> None:
+    port, log = free_port(), tmp_path / "facade.log"
+    variables = _variables(settings) | {"JOBAUTO_API_PORT": str(port)}
+    part = Part("facade", [JOBAUTO, "api", "start"], variables, log)
     part.start()
     try:
         eventually(lambda: "no tables yet; run: jobauto db upgrade" in log.read_text("utf-8"), 30)
@@ -107,6 +111,34 @@ def test_a_part_waits_for_its_tables(settings: Settings, tmp_path: Path) -> None
         eventually(lambda: _answers(f"http://127.0.0.1:{port}/api/v1/ping.json"), 30)
     finally:
         part.end()
+
+
+@pytest.mark.parametrize("settings", ["postgresql"], indirect=True)
+def test_prefect_servers_and_an_upgrade_begin_at_once_on_empty_tables(
+    settings: Settings, engine: sa.Engine, tmp_path: Path
+) -> None:
+    with database("postgresql", tmp_path) as url:
+        prefect_url = url.replace("postgresql://", "postgresql+asyncpg://")
+        variables = _variables(settings) | {"PREFECT_SERVER_DATABASE_CONNECTION_URL": prefect_url}
+        ports = [free_port(), free_port()]
+        parts = [
+            Part(
+                f"prefect-{port}",
+                [JOBAUTO, "prefect", "start"],
+                variables | {"JOBAUTO_PREFECT_PORT": str(port)},
+                tmp_path / f"{port}.log",
+            )
+            for port in ports
+        ]
+        try:
+            for part in parts:
+                part.start()
+            subprocess.run([JOBAUTO, "db", "upgrade"], env=variables, check=True)
+            for port in ports:
+                eventually(lambda port=port: _answers(f"http://127.0.0.1:{port}/api/health"), 60)
+        finally:
+            for part in parts:
+                part.end()
 
 
 def _columns(engine: sa.Engine) -> dict[tuple[str, str], sa.engine.interfaces.ReflectedColumn]:
