@@ -17,7 +17,7 @@ from tests.support.event_chains import Chain
 from tests.support.waits import eventually
 
 EXPENSIVE = "$..[?count(@..[*,*,*,*])>9999999]"
-NESTED = json.dumps({"parts": [{"of": [[1, 2, 3]] * 100}] * 1000}).encode()
+NESTED = json.dumps({"parts": [{"of": [[1, 2, 3]] * 100}] * 600}).encode()
 MANY = json.dumps([{"id": number, "name": "x" * 20} for number in range(8_000)]).encode()
 
 
