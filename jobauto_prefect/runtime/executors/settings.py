@@ -98,8 +98,9 @@ class ImageSettings(ExecutorSettings):
 
     user: User | None = Field(
         default=None,
-        description="UID or UID:GID of the process; with Docker and Podman the worker must be root. "
-        "Default: the company's --run-as user, else the worker's own; on Kubernetes the image's.",
+        description="UID or UID:GID of the process; with Docker and Podman the worker must be "
+        "root. Default: the company's --run-as user, else the worker's own; on "
+        "Kubernetes the image's.",
         examples=["1000:1000"],
     )
     memory: Amount | None = Field(

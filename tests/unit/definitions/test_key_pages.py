@@ -2,17 +2,19 @@
 
 import copy
 import json
+import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pytest
 
 from jobauto_prefect.compiler.parameters import parameters
-from jobauto_prefect.definitions import check, parse, schema, to_text
+from jobauto_prefect.definitions import EVENT_VARIABLES, INJECTED, check, parse, schema, to_text
 from jobauto_prefect.definitions.records.value_rules import ValueRules
 from jobauto_prefect.definitions.validation.record_files import check_record, record_schema
 from jobauto_prefect.errors import InvalidInput
 from jobauto_prefect.facade.apply.yaml_parser import load_all
+from jobauto_prefect.runtime.executors.native import INHERITED
 from jobauto_prefect.runtime.launch.environment import Layer
 from jobauto_prefect.runtime.launch.preparation import Prepared, prepare
 from scripts.key_pages import BECOMES, DOCS, PAGES, WRITERS, Key, example_of, keys
@@ -156,6 +158,18 @@ def test_a_command_line_is_split_as_the_table_says(row: list[str]) -> None:
             launch(document, A="x y")
     else:
         assert launch(document, A="x y").argv[1:] == json.loads(expected)
+
+
+def test_the_page_of_the_environment_lists_the_variables_that_there_are() -> None:
+    page = (DOCS / "environment.md").read_text()
+    listed = re.findall(r"^\| `([A-Z_]+)` \| ([^|]+) \|", page, re.MULTILINE)
+    names = {who: {name for name, each in listed if each == who} for _, who in listed}
+    ours = names["every job"] - {"TMPDIR"}
+    twins = {name.replace("JOBAUTO_", "MULTIFLEXI_") for name in ours - {"JOBAUTO_JOB_DIR"}}
+
+    assert ours | twins | {"MULTIFLEXI_TMP"} == INJECTED
+    assert names["jobs that an event started"] == {*EVENT_VARIABLES}
+    assert names["executor Native"] == {*INHERITED}
 
 
 def test_the_tables_are_found() -> None:
