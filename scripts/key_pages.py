@@ -178,9 +178,9 @@ def _section(key: Key, language: str) -> str:
     return "\n\n".join([*parts, *(["\n".join(lines)] if lines else [])])
 
 
-def anchor(name: str) -> str:
+def anchor(heading: str) -> str:
     """Return the address of a heading, as GitHub makes it."""
-    return re.sub(r"[^\w-]", "", name.lower())
+    return re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-")
 
 
 def rewrite(page: str, mark: str, content: str) -> str:

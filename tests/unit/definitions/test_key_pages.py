@@ -4,12 +4,22 @@ import copy
 import json
 import re
 from collections.abc import Iterator, Sequence
+from dataclasses import asdict
 from typing import Any
 
 import pytest
 
+from jobauto_prefect.compiler.deployments import TemplateFacts, deployment_plan
 from jobauto_prefect.compiler.parameters import parameters
-from jobauto_prefect.definitions import EVENT_VARIABLES, INJECTED, check, parse, schema, to_text
+from jobauto_prefect.definitions import (
+    EVENT_VARIABLES,
+    INJECTED,
+    check,
+    parse,
+    pick_text,
+    schema,
+    to_text,
+)
 from jobauto_prefect.definitions.records.value_rules import ValueRules
 from jobauto_prefect.definitions.validation.record_files import check_record, record_schema
 from jobauto_prefect.errors import InvalidInput
@@ -17,10 +27,11 @@ from jobauto_prefect.facade.apply.yaml_parser import load_all
 from jobauto_prefect.runtime.executors.native import INHERITED
 from jobauto_prefect.runtime.launch.environment import Layer
 from jobauto_prefect.runtime.launch.preparation import Prepared, prepare
-from scripts.key_pages import BECOMES, DOCS, PAGES, WRITERS, Key, example_of, keys
+from scripts.key_pages import BECOMES, DOCS, PAGES, WRITERS, Key, example_of, keys, reference
 
 DEFINITIONS = list(keys(schema()))
 RUN_TEMPLATES = list(keys(record_schema("runtemplate")))
+NOTHING = "Nothing."
 STARTS_NOT = "the job does not start"
 
 
@@ -77,6 +88,17 @@ def test_an_example_makes_a_definition_that_is_valid_and_starts(key: Key) -> Non
         assert parameters(parse(document)).schema["properties"]
 
 
+def test_prefect_shows_the_texts_of_which_the_page_says_so() -> None:
+    facts = TemplateFacts(1, "Main", 1, "Acme", "acme", "jobauto")
+    shown = str(asdict(deployment_plan(facts, parse(example_of(schema())))))
+    for key in DEFINITIONS:
+        example = key.rules["examples"][0]
+        is_text = isinstance(example, str) or reference(key.rules) == "localized"
+        if len(key.path) == 1 and is_text and key.name != "uuid":
+            said = key.rules.get("x-prefect", NOTHING) != NOTHING
+            assert (pick_text(example) in shown) == said, key.name
+
+
 SMALLEST = {"kind": "runtemplate", "company": "acme", "app": "Bank statements", "name": "Main"}
 
 
@@ -96,6 +118,24 @@ def test_an_example_makes_a_valid_run_template_and_is_read_as_it_is_shown(key: K
     for value in key.rules["examples"]:
         ((shown, _),) = load_all(WRITERS["yaml"](key.path[-1], value))
         assert shown == {key.path[-1]: value}
+
+
+def test_the_whole_documents_on_the_pages_are_valid() -> None:
+    definitions = blocks("definition-format.md", "json")
+    assert len(definitions) > 1
+    for definition in definitions:
+        report = check(json.loads(definition))
+        assert (report.faults, report.warnings) == ((), ())
+    (record,) = blocks("run-templates.md", "yaml")
+    ((shown, _),) = load_all(record)
+    assert check_record("runtemplate", shown) == ()
+
+
+def blocks(file: str, language: str) -> list[str]:
+    """The blocks that are a whole document."""
+    fence = re.compile(rf"^```{language}\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+    texts = fence.findall((DOCS / file).read_text())
+    return [text for text in texts if text.startswith(("{", "kind:"))]
 
 
 def rows(head: str) -> Iterator[list[str]]:
