@@ -39,13 +39,14 @@ check: $(READY) ## Check style, types and layers
 	$(VENV)/bin/lint-imports
 
 .PHONY: publish
-publish: $(READY) ## Regenerate what is published: api/openapi.json, schemas/, docs/conformance.md, docs/bounds.md
+publish: $(READY) ## Regenerate what is published: api/openapi.json, schemas/, and pages in docs/ made from code
 	$(VENV)/bin/python -m jobauto_prefect.facade.openapi > api/openapi.json
 	cp jobauto_prefect/definitions/schemas/*.schema.json schemas/
 	$(VENV)/bin/python -m tests.conformance.table > docs/conformance.md.new
 	mv docs/conformance.md.new docs/conformance.md
 	$(VENV)/bin/python -m jobauto_prefect.facade.bounds > docs/bounds.md.new
 	mv docs/bounds.md.new docs/bounds.md
+	$(VENV)/bin/python -m scripts.key_pages
 
 .PHONY: bench
 bench: $(READY) ## Measure what the README claims: benchmarks/results.json, docs/performance.md

@@ -3,19 +3,14 @@
 import re
 from collections.abc import Iterable, Iterator
 
-_OURS = (
+_INJECTED = (
     "JOB_ID TASK_ID ATTEMPT APPLICATION_ID APPLICATION_NAME APPLICATION_UUID COMPANY_ID"
-    " COMPANY_CODE COMPANY_NAME RUNTEMPLATE_ID RUNTEMPLATE_NAME EXECUTOR VERSION JOB_DIR"
-    " WINDOW_START"
-)
-_REFERENCE = (
-    "APPLICATION_ID APPLICATION_NAME APPLICATION_UUID COMPANY_ID COMPANY_CODE COMPANY_NAME"
-    " RUNTEMPLATE_ID RUNTEMPLATE_NAME JOB_ID EXECUTOR VERSION TMP"
+    " COMPANY_CODE COMPANY_NAME RUNTEMPLATE_ID RUNTEMPLATE_NAME EXECUTOR VERSION WINDOW_START"
 )
 
 INJECTED: frozenset[str] = frozenset(
-    {f"JOBAUTO_{name}" for name in _OURS.split()}
-    | {f"MULTIFLEXI_{name}" for name in _REFERENCE.split()}
+    {prefix + name for name in _INJECTED.split() for prefix in ("JOBAUTO_", "MULTIFLEXI_")}
+    | {"JOBAUTO_JOB_DIR", "MULTIFLEXI_TMP"}
 )
 """Variables that every job gets, whatever its definition says."""
 

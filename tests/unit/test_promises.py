@@ -22,6 +22,7 @@ from jobauto_prefect.facade.kinds.audit_entries import ENTITIES, AuditAction
 from jobauto_prefect.facade.kinds.registry import BY_ITEM
 from jobauto_prefect.kinds import KINDS
 from jobauto_prefect.settings import Settings
+from scripts.key_pages import anchor
 from tests.support.paths import ROOT
 
 HEAVY = {"prefect", "sqlalchemy", "fastapi", "httpx"}
@@ -78,6 +79,25 @@ def test_entry_points_re_export_and_nothing_else(folder: str) -> None:
         docstring, *rest = statements
         assert isinstance(docstring, ast.Expr)
         assert all(isinstance(each, ast.ImportFrom | ast.Assign) for each in rest), file
+
+
+def test_links_between_documents_lead_to_a_file_and_a_heading() -> None:
+    for pattern in ("*.md", "docs/**/*.md", "deployments/**/*.md"):
+        for document in ROOT.glob(pattern):
+            for link in re.findall(r"\]\((?![a-z]+:)([^)\s]+)\)", without_blocks(document)):
+                file, _, heading = link.partition("#")
+                target = document.parent / file if file else document
+                assert target.exists(), f"{document}: {link}"
+                assert not heading or heading in headings(target), f"{document}: {link}"
+
+
+def without_blocks(document: Path) -> str:
+    return re.sub(r"^```.*?^```$", "", document.read_text(), flags=re.DOTALL | re.MULTILINE)
+
+
+def headings(document: Path) -> set[str]:
+    titles = re.findall(r"^#+ (.*)$", without_blocks(document), re.MULTILINE)
+    return {anchor(re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", title)) for title in titles}
 
 
 def test_every_setting_is_documented() -> None:

@@ -98,20 +98,24 @@ class ImageSettings(ExecutorSettings):
 
     user: User | None = Field(
         default=None,
-        description="UID or UID:GID of the process; default: the worker's own, on Kubernetes the "
-        "image's.",
+        description="UID or UID:GID of the process; with Docker and Podman the worker must be "
+        "root. Default: the company's --run-as user, else the worker's own; on "
+        "Kubernetes the image's.",
+        examples=["1000:1000"],
     )
     memory: Amount | None = Field(
-        default=None, description="Memory limit, in bytes or with k, m, g (powers of 1024)."
+        default=None,
+        description="Memory limit, in bytes or with k, m, g (powers of 1024).",
+        examples=["256m"],
     )
     cpu: float | None = Field(
-        default=None, gt=0, le=1024, description="CPU limit in cores, such as 0.5."
+        default=None, gt=0, le=1024, description="CPU limit in cores.", examples=[0.5]
     )
     pull: Literal["always", "missing", "never"] = Field(
-        default="missing", description="When to pull the image."
+        default="missing", description="When to pull the image.", examples=["always"]
     )
     read_only: bool = Field(
-        default=False, description="Whether only the job's directory is writable."
+        default=False, description="Whether only the job's directory is writable.", examples=[True]
     )
 
 
@@ -122,18 +126,24 @@ class ContainerSettings(ImageSettings):
 
     network: Name | None = Field(
         default=None,
-        description="One of the engine's networks, or none; default: the engine's default.",
+        description="One of the engine's networks, or none; default: the engine's default. host "
+        "is refused.",
+        examples=["none"],
     )
     ulimits: dict[UlimitName, Ulimit] = Field(
-        default_factory=dict, description="Limits by name, such as nofile: soft or soft:hard."
+        default_factory=dict,
+        description="Limits by name: soft, or soft:hard.",
+        examples=[{"nofile": "1024:4096"}],
     )
     runtime: Name | None = Field(
         default=None,
-        description="The engine's OCI runtime, such as runc; default: the engine's default.",
+        description="The engine's OCI runtime; default: the engine's default.",
+        examples=["runc"],
     )
     init: bool = Field(
         default=False,
-        description="Whether the first process is a small init that forwards signals.",
+        description="Whether the first process is a small init that forwards signals and reaps.",
+        examples=[True],
     )
 
     @field_validator("network")
@@ -150,21 +160,34 @@ class KubernetesSettings(ImageSettings):
     anyones = ImageSettings.anyones | {"memory_request", "cpu_request"}
 
     memory_request: Amount | None = Field(
-        default=None, description="Memory a node must have free; default: `memory`."
+        default=None,
+        description="Memory a node must have free; default: `memory`.",
+        examples=["128m"],
     )
     cpu_request: float | None = Field(
-        default=None, gt=0, le=1024, description="Cores a node must have free; default: `cpu`."
+        default=None,
+        gt=0,
+        le=1024,
+        description="Cores a node must have free; default: `cpu`.",
+        examples=[0.25],
     )
     service_account: ObjectName | None = Field(
         default=None,
         description="The pod's service account; default: the namespace's, without a token.",
+        examples=["statements"],
     )
     image_pull_secrets: list[ObjectName] = Field(
-        default_factory=list, description="Secrets with the credentials of image registries."
+        default_factory=list,
+        description="Secrets with the credentials of image registries.",
+        examples=[["registry-acme"]],
     )
     labels: dict[LabelKey, Label] = Field(
-        default_factory=dict, description="Labels of the Job and of its pod."
+        default_factory=dict,
+        description="Labels of the Job and of its pod.",
+        examples=[{"acme.example/part": "bank"}],
     )
     node_selector: dict[LabelKey, Label] = Field(
-        default_factory=dict, description="Labels a node must have."
+        default_factory=dict,
+        description="Labels a node must have.",
+        examples=[{"kubernetes.io/arch": "amd64"}],
     )

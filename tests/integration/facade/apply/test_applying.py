@@ -2,10 +2,14 @@
 
 import json
 from typing import Any
+from uuid import uuid4
 
 import httpx
 
+from jobauto_prefect.definitions import schema
+from jobauto_prefect.definitions.validation.record_files import record_schema
 from jobauto_prefect.ledger.store import Ledger
+from scripts.key_pages import example_of, keys
 from tests.support import contract_check
 from tests.support.definitions import PROBE
 from tests.support.servers import client, manager_token, user_token
@@ -256,3 +260,39 @@ def test_what_waits_for_a_companys_topics_is_tried_too(rest: httpx.Client) -> No
 
     assert [(error["file"], error["line"]) for error in refused["details"]] == [("acme.yaml", 4)]
     assert [one["slug"] for one in rest.get("/companies.json").json().values()] == ["beta"]
+
+
+def test_every_example_of_a_key_of_run_templates_is_applied(rest: httpx.Client) -> None:
+    definition = example_of(schema())
+    records: list[dict[str, Any]] = [
+        {"kind": "calendar", "name": "Holidays"},
+        {"kind": "topic", "name": "money"},
+        {"kind": "company", "slug": "acme", "name": "Acme"},
+        {
+            "kind": "credential_type",
+            "code": "FioBank",
+            "name": "Fio",
+            "fields": [{"keyword": "FIO_TOKEN", "type": "password"}],
+        },
+        {"kind": "credential", "company": "acme", "name": "Fio", "credential_type": "FioBank"},
+        {"kind": "runtemplate", "company": "acme", "app": "Report", "name": "Report"},
+    ]
+    report = definition | {"name": "Report", "uuid": str(uuid4())}
+    examples = [
+        (key.path[0], value)
+        for key in keys(record_schema("runtemplate"))
+        if len(key.path) == 1
+        for value in key.rules["examples"]
+    ]
+    for number, (name, value) in enumerate(examples):
+        named = {"kind": "runtemplate", "company": "acme", "name": f"{number} {name}"}
+        app = {} if name == "app_uuid" else {"app": definition["name"]}
+        needed = {"interv": "c", "cron": "@daily"} if name in ("interv", "cron") else {}
+        records.append({**named, **app, **needed, name: value})
+
+    asked: dict[str, Any] = {
+        "files": files(app_json=definition, report_json=report, acme_json=records)
+    }
+    done = planned(rest, **asked, auto_approve=True)
+
+    assert counts(done) == {"create": len(records) + 2}
