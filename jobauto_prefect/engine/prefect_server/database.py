@@ -82,6 +82,6 @@ def make_prefect_tables(url: str, revision: str) -> None:
     if done.returncode:
         reason = (done.stderr.strip().splitlines() or ["no reason"])[-1][:300]
         raise NotReady(
-            f"Prefect can't make its tables of revision {revision} ({reason}); install the version"
-            " of Prefect that the backup names and run this again"
+            f"Prefect can't make its tables of revision {revision} ({reason}); solve that, or"
+            " install the version of Prefect that the database is of, and run this again"
         )
