@@ -309,3 +309,21 @@ def test_what_is_not_to_be_moved_is_refused(installation: Installation) -> None:
     assert "tables of prefect are of another version" in installation.refused()
     installation.run_sql("ledger", "UPDATE alembic_version SET version_num = '0001'")
     assert "run: jobauto db upgrade" in installation.refused()
+
+
+def test_settings_that_can_not_be_written_are_named_without_a_password(
+    installation: Installation,
+) -> None:
+    password = secret("word")
+    urls = [
+        f"--{name}={url.replace('@', f':{password}@')}"
+        for name, url in installation.targets.items()
+    ]
+    former = f"sqlite:///{installation.files['ledger']}"
+    places = {"JOBAUTO_CONFIG_DIR": "/dev/null/none", "JOBAUTO_DATABASE_URL": former}
+    done = installation.run("db", "move", *urls, **places)
+    assert done.returncode == 0, done.stderr
+    both = "PREFECT_SERVER_DATABASE_CONNECTION_URL and JOBAUTO_DATABASE_URL"
+    assert f"can't be written; set {both} to the new addresses" in done.stderr
+    assert "former addresses, which count: JOBAUTO_DATABASE_URL" in done.stderr
+    assert password not in done.stdout + done.stderr
