@@ -14,7 +14,11 @@ import psycopg
 from jobauto_prefect.backup import dump_rows, postgresql, sqlite
 from jobauto_prefect.backup.content import CHUNK, Content
 from jobauto_prefect.backup.sqlite import Progress
-from jobauto_prefect.engine.prefect_server.database import make_prefect_tables, prefect_database_url
+from jobauto_prefect.engine.prefect_server.database import (
+    make_prefect_tables,
+    newest_prefect_revision,
+    prefect_database_url,
+)
 from jobauto_prefect.errors import LedgerUnavailable
 from jobauto_prefect.home import private_file
 from jobauto_prefect.ledger.database import migration
@@ -75,18 +79,26 @@ class Database:
             NotReady: a program is missing, or the tables are of a newer version.
         """
         if self.kind == POSTGRESQL:
-            dump_rows.restore(self.url, made_by, open_content, self._make_tables)
+            dump_rows.restore(self.url, made_by, open_content, self.make_tables)
             return
         kept = self.file.with_name(f"{self.file.name}.kept")
         for path in (kept, self.file):
             os.close(private_file(str(path), os.O_WRONLY | os.O_CREAT | os.O_EXCL))
         with kept.open("wb") as file:
             shutil.copyfileobj(open_content(), file, CHUNK)
-        self._make_tables(sqlite.revision_of(kept))
+        self.make_tables(sqlite.revision_of(kept))
         sqlite.fill(self.file, kept)
         kept.unlink()
 
-    def _make_tables(self, revision: str) -> None:
+    @property
+    def newest_revision(self) -> str:
+        """The revision of its tables that this program, or this Prefect, works with."""
+        if self.name == PREFECT:
+            return newest_prefect_revision(self.kind)
+        return migration.newest()
+
+    def make_tables(self, revision: str) -> None:
+        """Create its tables, or upgrade them, by our own or Prefect's migrations."""
         if self.name == PREFECT:
             make_prefect_tables(self.url.replace("sqlite:", "sqlite+aiosqlite:", 1), revision)
             return

@@ -11,7 +11,7 @@ import shutil
 import subprocess
 import tempfile
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from itertools import takewhile
@@ -37,17 +37,6 @@ SEQUENCE = re.compile(
 ENCODING = re.compile(rb"SET client_encoding = '([A-Z0-9_]+)';\n")
 """The only lines of `pg_restore` that are interpreted."""
 
-COLUMNS = f"""
-    SELECT relname, attname FROM pg_class JOIN pg_attribute ON attrelid = pg_class.oid
-    WHERE relnamespace = to_regnamespace(quote_ident(%s)) AND relkind IN ('r', 'p')
-        AND attnum > 0 AND NOT attisdropped AND attgenerated = ''
-        AND relname <> '{VERSION_TABLE}'
-"""  # noqa: S608
-FOREIGN_KEYS = """
-    SELECT relname, conname, pg_get_constraintdef(pg_constraint.oid) FROM pg_constraint
-    JOIN pg_class ON pg_class.oid = conrelid
-    WHERE contype = 'f' AND relnamespace = to_regnamespace(quote_ident(%s))
-"""
 SEQUENCES = """
     SELECT relname FROM pg_class
     WHERE relkind = 'S' AND relnamespace = to_regnamespace(quote_ident(%s))
@@ -68,13 +57,13 @@ def restore(
     """
     path = postgresql.restorer(url, made_by)
     with postgresql.connect(url) as connection:
-        schema = _make_schema(connection)
+        schema = postgresql.make_schema(connection)
     make_tables(_revision(path, open_content(), schema))
     try:
         with (
             postgresql.connect(url) as connection,
             connection.transaction(),
-            _bare_tables(connection, schema) as tables,
+            postgresql.bare_tables(connection, schema) as tables,
             _script(path, open_content()) as script,
         ):
             _copy(connection, schema, tables, script)
@@ -84,21 +73,6 @@ def restore(
             f"rows of the dump do not fit {where} (SQLSTATE {error.sqlstate}); nothing of them was"
             " kept; take another backup"
         ) from None
-
-
-def _make_schema(connection: psycopg.Connection) -> str:
-    """Return the schema in which this connection creates tables, created if missing."""
-    row = connection.execute(
-        "SELECT btrim(name, ' \"') FROM regexp_split_to_table(current_setting('search_path'), ',')"
-        " AS name WHERE btrim(name, ' \"') <> '$user' OR to_regnamespace(quote_ident(current_user))"
-        " IS NOT NULL LIMIT 1"
-    ).fetchone()
-    name = "public" if row is None else str(row[0])
-    if name == "$user":
-        name = connection.info.user
-    if connection.execute("SELECT to_regnamespace(quote_ident(%s))", (name,)).fetchone() == (None,):
-        connection.execute(sql.SQL("CREATE SCHEMA {}").format(sql.Identifier(name)))
-    return name
 
 
 @contextmanager
@@ -154,33 +128,11 @@ def _revision(program: str, content: Content, schema: str) -> str:
     return found
 
 
-@contextmanager
-def _bare_tables(connection: psycopg.Connection, schema: str) -> Iterator[dict[str, set[str]]]:
-    """Empty the tables of a schema; within the block they have no triggers and foreign keys."""
-    tables: dict[str, set[str]] = {}
-    for table, column in connection.execute(COLUMNS, (schema,)):
-        tables.setdefault(table, set()).add(column)
-    keys = connection.execute(FOREIGN_KEYS, (schema,)).fetchall()
-    named = {table: sql.Identifier(schema, table) for table in tables}
-
-    def alter(table: str, change: sql.Composable) -> None:
-        connection.execute(sql.SQL("ALTER TABLE {} {}").format(named[table], change))
-
-    for table, key, _ in keys:
-        alter(table, sql.SQL("DROP CONSTRAINT {}").format(sql.Identifier(key)))
-    for table in tables:
-        alter(table, sql.SQL("DISABLE TRIGGER USER"))
-    connection.execute(sql.SQL("TRUNCATE {}").format(sql.SQL(", ").join(named.values())))
-    yield tables
-    for table, key, definition in keys:
-        known = sql.SQL(definition)  # in this database's notation
-        alter(table, sql.SQL("ADD CONSTRAINT {} {}").format(sql.Identifier(key), known))
-    for table in tables:
-        alter(table, sql.SQL("ENABLE TRIGGER USER"))
-
-
 def _copy(
-    connection: psycopg.Connection, schema: str, tables: dict[str, set[str]], script: IO[bytes]
+    connection: psycopg.Connection,
+    schema: str,
+    tables: Mapping[str, Mapping[str, str]],
+    script: IO[bytes],
 ) -> None:
     """Copy the rows of these tables and set their sequences; ignore the rest of the script."""
     filled: set[str] = set()
@@ -199,7 +151,7 @@ def _copy(
             named, name = _names(table)
             if named == schema and name in tables:
                 columns = [_name(column) for column in table["columns"].split(b", ")]
-                if name in filled or tables[name] != set(columns):
+                if name in filled or tables[name].keys() != set(columns):
                     raise BackupDamaged(
                         f"the dump has the table {name} twice, or other columns; take another"
                         " backup"

@@ -1,16 +1,19 @@
-"""`pg_dump` and `pg_restore` for databases of PostgreSQL."""
+"""Databases of PostgreSQL: connecting, `pg_dump` and `pg_restore`, filling tables."""
 
 import os
 import re
 import shutil
 import subprocess
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from urllib.parse import parse_qsl, urlsplit
 
 import psycopg
+from psycopg import sql
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
+from jobauto_prefect.backup.sqlite import VERSION_TABLE
 from jobauto_prefect.errors import LedgerUnavailable, NotReady
 
 PACKAGES = Path("/usr/lib/postgresql")
@@ -43,6 +46,19 @@ HOLDS_ANYTHING = """
         AND NOT EXISTS (
             SELECT FROM pg_depend WHERE objid = pg_class.oid AND deptype = 'e'
         )
+"""
+
+COLUMNS = f"""
+    SELECT relname, attname, typname FROM pg_class JOIN pg_attribute ON attrelid = pg_class.oid
+    JOIN pg_type ON pg_type.oid = atttypid
+    WHERE relnamespace = to_regnamespace(quote_ident(%s)) AND relkind IN ('r', 'p')
+        AND attnum > 0 AND NOT attisdropped AND attgenerated = ''
+        AND relname <> '{VERSION_TABLE}'
+"""  # noqa: S608
+FOREIGN_KEYS = """
+    SELECT relname, conname, pg_get_constraintdef(pg_constraint.oid) FROM pg_constraint
+    JOIN pg_class ON pg_class.oid = conrelid
+    WHERE contype = 'f' AND relnamespace = to_regnamespace(quote_ident(%s))
 """
 
 
@@ -146,6 +162,49 @@ def restorer(url: str, made_by: str) -> str:
     """
     needed = max(major_of(url), int(made_by.removeprefix("pg_dump ")))
     return program("pg_restore", needed)[0]
+
+
+def make_schema(connection: psycopg.Connection) -> str:
+    """Return the schema in which this connection creates tables, created if missing."""
+    row = connection.execute(
+        "SELECT btrim(name, ' \"') FROM regexp_split_to_table(current_setting('search_path'), ',')"
+        " AS name WHERE btrim(name, ' \"') <> '$user' OR to_regnamespace(quote_ident(current_user))"
+        " IS NOT NULL LIMIT 1"
+    ).fetchone()
+    name = "public" if row is None else str(row[0])
+    if name == "$user":
+        name = connection.info.user
+    if connection.execute("SELECT to_regnamespace(quote_ident(%s))", (name,)).fetchone() == (None,):
+        connection.execute(sql.SQL("CREATE SCHEMA {}").format(sql.Identifier(name)))
+    return name
+
+
+@contextmanager
+def bare_tables(connection: psycopg.Connection, schema: str) -> Iterator[dict[str, dict[str, str]]]:
+    """Empty the tables of a schema; within the block they have no triggers and foreign keys.
+
+    Yields the type of each column, by table and column.
+    """
+    tables: dict[str, dict[str, str]] = {}
+    for table, column, kind in connection.execute(COLUMNS, (schema,)):
+        tables.setdefault(table, {})[column] = kind
+    keys = connection.execute(FOREIGN_KEYS, (schema,)).fetchall()
+    named = {table: sql.Identifier(schema, table) for table in tables}
+
+    def alter(table: str, change: sql.Composable) -> None:
+        connection.execute(sql.SQL("ALTER TABLE {} {}").format(named[table], change))
+
+    for table, key, _ in keys:
+        alter(table, sql.SQL("DROP CONSTRAINT {}").format(sql.Identifier(key)))
+    for table in tables:
+        alter(table, sql.SQL("DISABLE TRIGGER USER"))
+    connection.execute(sql.SQL("TRUNCATE {}").format(sql.SQL(", ").join(named.values())))
+    yield tables
+    for table, key, definition in keys:
+        known = sql.SQL(definition)  # in this database's notation
+        alter(table, sql.SQL("ADD CONSTRAINT {} {}").format(sql.Identifier(key), known))
+    for table in tables:
+        alter(table, sql.SQL("ENABLE TRIGGER USER"))
 
 
 def one_line(text: str) -> str:

@@ -1,4 +1,4 @@
-"""The settings files of a backup, in a new installation.
+"""The settings files of a backup, in a new installation; storing the addresses of new databases.
 
 `jobauto.env` takes effect if there is none and it names no place: without its time zone, its
 retention and the like the installation would behave differently. Other files are only stored, to be
@@ -6,12 +6,13 @@ compared manually: `database.env` would lead to the former database.
 """
 
 import os
-from collections.abc import Iterable
+import shutil
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from io import StringIO
 from pathlib import Path
 
-from dotenv import dotenv_values
+from dotenv import dotenv_values, set_key
 
 from jobauto_prefect.backup.archive import Backup
 from jobauto_prefect.backup.installation import PLACES
@@ -65,6 +66,27 @@ def _put(settings: Settings, backup: Backup, staging: Path) -> Iterable[PutFile]
         text = "".join(f"{name}={_quoted(value)}\n" for name, value in variables.items())
         why = "the environment of the command that made the backup"
         yield _beside(settings, ENVIRONMENT, text, why)
+
+
+def store_variables(variables: Mapping[str, str]) -> Path | None:
+    """Write variables to `database.env`, all or none of them; return it.
+
+    None: it can't be written.
+    """
+    file = config_directory() / FILES[1]
+    staged = file.with_name(f".{file.name}.new")
+    try:
+        make_folder(file.parent)
+        staged.unlink(missing_ok=True)
+        write_new(staged, file.read_text() if file.exists() else "")
+        if file.exists():
+            shutil.copymode(file, staged)
+        for name, value in variables.items():
+            set_key(staged, name, value)
+        staged.replace(file)
+    except OSError:
+        return None
+    return file
 
 
 def _beside(settings: Settings, name: str, content: str, why: str) -> PutFile:

@@ -1,7 +1,8 @@
 """What text and JSON the ledgers and Prefect can hold, and a JSON parser that keeps numbers exact.
 
 Every input is checked here: by `is_storable` and `unstorable` to refuse or report faults, by
-`storable_text` for text that is only shown, such as output and foreign messages.
+`storable_text` for text that is only shown, such as output and foreign messages, and by
+`storable_json` for what SQLite held.
 """
 
 import json
@@ -23,6 +24,7 @@ DECISIVE = frozenset({"size", "depth"})
 
 # PostgreSQL and process environments can't hold NUL; a lone surrogate is not UTF-8.
 _UNFIT_TEXT = re.compile("[\x00\ud800-\udfff]")
+_ESCAPE = re.compile(r"\\(?:u[dD][89abAB]..\\u[dD][c-fC-F]..|(?P<unfit>u0000|u[dD][89a-fA-F]..)|.)")
 UNFIT = "has a character that can't be kept (U+0000 or half of a surrogate pair)"
 
 
@@ -52,6 +54,11 @@ def is_storable(text: str) -> bool:
 def storable_text(text: str) -> str:
     """Return a text with U+FFFD in place of each character that can't be stored."""
     return _UNFIT_TEXT.sub("\ufffd", text)
+
+
+def storable_json(text: str) -> str:
+    """Return a JSON text in which no escape stands for a character that can't be stored."""
+    return _ESCAPE.sub(lambda escape: r"\ufffd" if escape["unfit"] else escape[0], text)
 
 
 def has_many_values(text: bytes, most: int = MAX_VALUES) -> bool:

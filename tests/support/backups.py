@@ -1,6 +1,5 @@
 """An installation, its backup, and a new one that is made of it."""
 
-import importlib.util
 import io
 import tarfile
 from collections.abc import Iterator
@@ -8,8 +7,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-
-from alembic.script import ScriptDirectory
 
 from jobauto_prefect.backup.archive import Backup, open_backup
 from jobauto_prefect.backup.creation import CreatedBackup, create_backup
@@ -48,16 +45,6 @@ class Installations:
     def restore(self, settings: Settings | None = None) -> RestoredInstallation:
         with self.opened() as backup:
             return restore_backup(settings or self.empty, backup, SERVICE)
-
-
-def newest_revision(kind: str) -> str:
-    """The newest of Prefect's migrations for a kind of database."""
-    package = importlib.util.find_spec("prefect")  # to import its server takes seconds
-    assert package is not None
-    assert package.origin is not None
-    folder = Path(package.origin).parent / "server" / "database" / "_migrations"
-    scripts = ScriptDirectory(str(folder), version_locations=[str(folder / "versions" / kind)])
-    return str(scripts.get_current_head())
 
 
 @contextmanager

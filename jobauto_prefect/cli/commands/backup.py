@@ -1,8 +1,7 @@
 """`jobauto backup` and `jobauto restore`: a whole installation in one file, and back."""
 
-import contextlib
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
 from datetime import datetime
 from pathlib import Path
@@ -12,12 +11,12 @@ import typer
 
 from jobauto_prefect.cli.options import Json
 from jobauto_prefect.cli.output.terminal import (
-    error_console,
     format_time,
     print_hint,
     print_json,
     print_line,
     print_table,
+    show_progress,
 )
 from jobauto_prefect.wording import escape_controls
 
@@ -59,7 +58,7 @@ def backup(
     from jobauto_prefect.settings import load_settings
 
     passphrase = _read_passphrase(passphrase_file, stdin=passphrase_stdin, twice=True)
-    with open_local_ledger() as ledger, _show_progress(shown=not as_json) as progress:
+    with open_local_ledger() as ledger, show_progress(shown=not as_json) as progress:
         made = create_backup(load_settings(), ledger, file, passphrase, local_actor(), progress)
     if as_json:
         print_json({"path": str(made.path), "size": made.size, **_manifest_fields(made.manifest)})
@@ -89,7 +88,7 @@ def restore(
 
     settings = load_settings()
     with (
-        _show_progress(shown=not as_json) as progress,
+        show_progress(shown=not as_json) as progress,
         open_backup(
             file, lambda: _read_passphrase(passphrase_file, stdin=passphrase_stdin, twice=False)
         ) as archive,
@@ -119,28 +118,6 @@ def _read_passphrase(file: Path | None, *, stdin: bool, twice: bool) -> str:
             "there is no terminal: use --passphrase-file or --passphrase-stdin"
         )
     return str(typer.prompt("Passphrase", hide_input=True, confirmation_prompt=twice, err=True))
-
-
-@contextlib.contextmanager
-def _show_progress(*, shown: bool) -> Iterator[Callable[[str, int, int], None]]:
-    """Show progress on a terminal."""
-    if not (shown and sys.stderr.isatty()):
-        yield lambda _what, _done, _of: None
-        return
-    from rich.progress import Progress
-
-    tasks: dict[str, Any] = {}
-    with Progress(console=error_console(), transient=True) as bars:
-
-        def tell(what: str, done: int, of: int) -> None:
-            if what not in tasks:
-                for task in tasks.values():
-                    bars.update(task, total=1, completed=1)
-                tasks[what] = bars.add_task(what, total=None)
-            if of:
-                bars.update(tasks[what], total=of, completed=done)
-
-        yield tell
 
 
 def _manifest_fields(manifest: "Manifest") -> dict[str, Any]:

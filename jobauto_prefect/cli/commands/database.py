@@ -1,16 +1,26 @@
-"""`jobauto db` and `jobauto secrets`: the tables of this machine's ledger, and its key."""
+"""`jobauto db` and `jobauto secrets`: the databases of this machine's home, and its key."""
 
 import contextlib
 from collections.abc import Iterator
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from jobauto_prefect.cli.options import Json
-from jobauto_prefect.cli.output.terminal import print_hint, print_json, print_line
-from jobauto_prefect.wording import pluralize
+from jobauto_prefect.cli.output.terminal import (
+    print_hint,
+    print_json,
+    print_line,
+    show_progress,
+)
+from jobauto_prefect.wording import escape_controls, pluralize
 
-database = typer.Typer(help="The tables of the ledger.", no_args_is_help=True)
+if TYPE_CHECKING:
+    from jobauto_prefect.backup.move import Move
+
+database = typer.Typer(
+    help="The tables of the ledger, and a move to PostgreSQL.", no_args_is_help=True
+)
 secrets = typer.Typer(help="The key of the secret values.", no_args_is_help=True)
 
 
@@ -51,6 +61,75 @@ def check(as_json: Json = False) -> None:
         print_line(problem or f"the ledger is at version {version}, as it should be")
     if problem is not None:
         raise typer.Exit(1)
+
+
+@database.command()
+def move(
+    ledger: Annotated[
+        str | None, typer.Option("--ledger", metavar="URL", help="New database of the ledger.")
+    ] = None,
+    prefect: Annotated[
+        str | None, typer.Option("--prefect", metavar="URL", help="New database of Prefect.")
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Move the databases of ledger and Prefect from SQLite to PostgreSQL.
+
+    Stop jobauto up first, and create two empty databases. The former ones stay as they are; after
+    an interruption, repeat the command. Without a password in the URL that of PGPASSWORD or
+    ~/.pgpass is used.
+
+    Example: jobauto db move --ledger postgresql://jobauto@db/jobauto
+    --prefect postgresql://jobauto@db/prefect
+    """
+    from jobauto_prefect.backup.move import move_databases
+    from jobauto_prefect.cli.service.addresses import hold_home
+    from jobauto_prefect.settings import load_settings
+
+    urls = {"ledger": ledger, "prefect": prefect}
+    settings = load_settings()
+    with hold_home(settings.home, {}), show_progress(shown=not as_json) as progress:
+        done = move_databases(
+            settings, {name: url for name, url in urls.items() if url is not None}, progress
+        )
+    if as_json:
+        print_json(
+            {
+                "databases": {
+                    name: {"source": str(moved.source), "rows": dict(moved.tables)}
+                    for name, moved in done.databases.items()
+                },
+                "seals": done.seals,
+                "damages": list(done.damages),
+                "settings": list(done.variables),
+                "file": done.file and str(done.file),
+                "overriding": list(done.overriding),
+            }
+        )
+    else:
+        _print_move(done)
+
+
+def _print_move(done: "Move") -> None:
+    for name, moved in done.databases.items():
+        rows = pluralize(sum(moved.tables.values()), "row")
+        print_line(escape_controls(f"{name}: {rows} moved; {moved.source} is as it was"))
+    for damage in done.damages:
+        print_line(escape_controls(f"audit trail: {damage}"), style="red")
+    if not done.damages:
+        print_line(f"the audit trail is intact ({pluralize(done.seals, 'seal')})")
+    named = " and ".join(done.variables)
+    if done.file is not None:
+        print_line(escape_controls(f"{done.file} has the new addresses ({named})"))
+    else:
+        print_hint(
+            f"database.env can't be written; set {named} to the new addresses before a start"
+        )
+    if done.overriding:
+        print_hint(
+            f"the environment still has former addresses, which count: {', '.join(done.overriding)}"
+        )
+    print_hint("then start it: jobauto up; check it: jobauto doctor")
 
 
 @contextlib.contextmanager

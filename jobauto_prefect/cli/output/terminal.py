@@ -1,8 +1,9 @@
 """Output on a terminal: tables that fit it, times, durations, colours."""
 
+import contextlib
 import json
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from functools import cache
 from typing import TYPE_CHECKING, Any
@@ -240,3 +241,28 @@ def format_seconds(count: float) -> str:
     minutes, over = divmod(round(count), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours} h {minutes:02} min" if hours else f"{minutes} min {over:02} s"
+
+
+@contextlib.contextmanager
+def show_progress(*, shown: bool) -> Iterator[Callable[[str, int, int], None]]:
+    """Show progress on a terminal; yield what is called with a step, how much is done, of what.
+
+    0: unknown.
+    """
+    if not (shown and sys.stderr.isatty()):
+        yield lambda _what, _done, _of: None
+        return
+    from rich.progress import Progress
+
+    tasks: dict[str, Any] = {}
+    with Progress(console=error_console(), transient=True) as bars:
+
+        def tell(what: str, done: int, of: int) -> None:
+            if what not in tasks:
+                for task in tasks.values():
+                    bars.update(task, total=1, completed=1)
+                tasks[what] = bars.add_task(what, total=None)
+            if of:
+                bars.update(tasks[what], total=of, completed=done)
+
+        yield tell

@@ -6,6 +6,8 @@ import subprocess
 import sys
 import tempfile
 import warnings
+from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
 from jobauto_prefect.engine.prefect_server.process import QUIET
@@ -72,6 +74,24 @@ def statement_seconds() -> float:
     return float(ServerDatabaseSettings.model_fields["timeout"].default)
 
 
+def newest_prefect_revision(kind: str) -> str:
+    """Return the newest revision of Prefect's tables for `sqlite` or `postgresql`.
+
+    The migrations are only read: to import Prefect's server takes seconds.
+    """
+    package = find_spec("prefect")
+    assert package is not None  # noqa: S101 - it is installed
+    assert package.origin is not None  # noqa: S101 - likewise
+    folder = Path(package.origin).parent / "server" / "database" / "_migrations" / "versions" / kind
+    text = "\n".join(file.read_text() for file in folder.glob("*.py"))
+    made, replaced = (
+        set(re.findall(rf'^{name}\b.*= *"(\w+)"', text, re.MULTILINE))
+        for name in ("revision", "down_revision")
+    )
+    [newest] = made - replaced
+    return str(newest)
+
+
 def make_prefect_tables(url: str, revision: str) -> None:
     """Create Prefect's tables of a revision in an empty database, by Prefect's own migrations.
 
@@ -101,6 +121,6 @@ def make_prefect_tables(url: str, revision: str) -> None:
     if done.returncode:
         reason = (done.stderr.strip().splitlines() or ["no reason"])[-1][:300]
         raise NotReady(
-            f"Prefect can't make its tables of revision {revision} ({reason}); install the version"
-            " of Prefect that the backup names and run this again"
+            f"Prefect can't make its tables of revision {revision} ({reason}); solve that, or"
+            " install the version of Prefect that the database is of, and run this again"
         )

@@ -23,7 +23,10 @@ from jobauto_prefect.backup import postgresql, restoration, sqlite
 from jobauto_prefect.backup.archive import open_backup
 from jobauto_prefect.backup.creation import CreatedBackup, create_backup
 from jobauto_prefect.cli.service.installation import prepare_home
-from jobauto_prefect.engine.prefect_server.database import make_prefect_tables
+from jobauto_prefect.engine.prefect_server.database import (
+    make_prefect_tables,
+    newest_prefect_revision,
+)
 from jobauto_prefect.errors import BackupDamaged, Conflict, JobautoError, NotFound, NotReady
 from jobauto_prefect.home import RESTORING
 from jobauto_prefect.ledger.access.tokens import bearer
@@ -42,7 +45,7 @@ from jobauto_prefect.ledger.records import (
 )
 from jobauto_prefect.ledger.secrets import rotation_lock
 from jobauto_prefect.ledger.store import Ledger
-from tests.support.backups import PASSPHRASE, Installations, newest_revision
+from tests.support.backups import PASSPHRASE, Installations
 from tests.support.claims import granted, own_run_of, refused, start_workers
 from tests.support.databases import both_databases, on_postgresql, on_sqlite
 from tests.support.homes import InProcessHome
@@ -247,7 +250,7 @@ def test_ledger_and_prefect_in_two_schemas_of_one_database_are_one_dump(
     ]
     with postgresql.connect(both[0]) as connection:
         connection.execute("CREATE SCHEMA prefect")
-    make_prefect_tables(both[0], newest_revision("postgresql"))
+    make_prefect_tables(both[0], newest_prefect_revision("postgresql"))
     monkeypatch.setenv(variable, both[0])
     made = installations.make()
     assert ([*made.manifest.databases], made.manifest.is_shared) == (["ledger"], True)

@@ -15,7 +15,10 @@ from jobauto_prefect.backup import postgresql, sqlite
 from jobauto_prefect.backup.archive import sha256_of
 from jobauto_prefect.backup.content import Content, Member
 from jobauto_prefect.backup.databases import Database
-from jobauto_prefect.engine.prefect_server.database import make_prefect_tables
+from jobauto_prefect.engine.prefect_server.database import (
+    make_prefect_tables,
+    newest_prefect_revision,
+)
 from jobauto_prefect.errors import BackupDamaged, NotReady
 from jobauto_prefect.ledger.audit.seal_verification import verify
 from jobauto_prefect.ledger.audit.seals import Sealer
@@ -23,7 +26,7 @@ from jobauto_prefect.ledger.database import migration
 from jobauto_prefect.ledger.database.engine import make_engine
 from jobauto_prefect.ledger.opening import open_ledger
 from jobauto_prefect.settings import Settings
-from tests.support.backups import Installations, newest_revision, two_for_prefect
+from tests.support.backups import Installations, two_for_prefect
 from tests.support.databases import both_databases, database, on_postgresql
 from tests.support.prefect_database import provide_prefect_database
 from tests.support.waits import eventually
@@ -248,7 +251,7 @@ def test_of_prefects_database_rows_are_taken_too(
             provide_prefect_database(tmp_path)
             shutil.copyfile(tmp_path / "prefect" / "prefect.db", before.file)
         else:
-            make_prefect_tables(before.url, newest_revision(kind))
+            make_prefect_tables(before.url, newest_prefect_revision(kind))
         run(before, FLOW + " VALUES ('9b2e9c3e-7d5f-4f6e-8d5e-0c7b7f3b1a11', 'x', '[]', '{}',"
             " '2026-01-01 00:00:00+00:00', '2026-01-01 00:00:00+00:00')")  # fmt: skip
         plain = names(before.url)

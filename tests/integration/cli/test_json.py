@@ -2,12 +2,13 @@
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from functools import cache
 from pathlib import Path
 from typing import Any
 
+import pytest
 from typer.main import get_command
 
 from jobauto_prefect.cli.app import app
@@ -16,6 +17,7 @@ from jobauto_prefect.ledger.opening import open_ledger
 from jobauto_prefect.ledger.records import Delivery, Event, OutputLine, Task
 from jobauto_prefect.ledger.states import TaskState
 from jobauto_prefect.settings import Settings
+from tests.support.databases import database
 from tests.support.definitions import PROBE
 from tests.support.homes import InProcessHome
 from tests.support.paths import ROOT
@@ -141,6 +143,7 @@ SCENARIO: tuple[tuple[str, str, str, int], ...] = (
     ("company delete", "other --yes", "", 0),
     ("app import", "spare.json", "", 0),
     ("app delete", "Spare --yes", "", 0),
+    ("db move", "--ledger POSTGRESQL", "", 0),
 )  # fmt: skip
 
 
@@ -171,8 +174,15 @@ def test_the_json_of_every_command_is_documented_and_tried() -> None:
     assert set(commands()) - tried - STARTS_PROCESSES == set(), "in SCENARIO here"
 
 
+@pytest.fixture
+def postgresql_url(tmp_path: Path, migrate_once: Callable[[str], str]) -> Iterator[str]:
+    """A database with our tables, and no rows."""
+    with database("postgresql", tmp_path, migrate_once("postgresql")) as url:
+        yield url
+
+
 def test_every_command_prints_the_json_that_is_documented(
-    tmp_path: Path, prefect_server: str
+    tmp_path: Path, prefect_server: str, postgresql_url: str
 ) -> None:
     home = InProcessHome(tmp_path)
     home.environment |= {"PREFECT_API_URL": prefect_server, "JOBAUTO_POOL": "json"}
@@ -194,7 +204,11 @@ def test_every_command_prints_the_json_that_is_documented(
             add_what_takes_a_worker(home)
         place = dict.fromkeys(PLACE, str(tmp_path / "new")) if command == "restore" else {}
         done = home.run(
-            *command.split(), *words.split(" " if words else None), "--json", stdin=stdin, **place
+            *command.split(),
+            *words.replace("POSTGRESQL", postgresql_url).split(" " if words else None),
+            "--json",
+            stdin=stdin,
+            **place,
         )
         assert done.returncode == code, (command, done.stdout, done.stderr)
         assert "Traceback" not in done.stderr
