@@ -18,7 +18,7 @@ from jobauto_prefect.errors import (
     PrefectRefuses,
     PrefectUnavailable,
 )
-from jobauto_prefect.ledger import outbox
+from jobauto_prefect.ledger import outbox, queues
 from jobauto_prefect.ledger.jobs import leases
 from jobauto_prefect.ledger.outbox import OutboxKind, Priority
 from jobauto_prefect.ledger.records import OutboxMessage
@@ -217,9 +217,10 @@ class OutboxWorker:
         is_of_job = first.kind in (*OF_JOBS, OutboxKind.CREATE_RUN)
         try:
             with log_context(job_id=first.subject_id if is_of_job else None):
-                for outcome in await self._outcomes(messages):
-                    await self._settle(left[0], outcome)
-                    left.popleft()
+                async with queues.renewed(lambda: outbox.renew(self.context.ledger, messages)):
+                    for outcome in await self._outcomes(messages):
+                        await self._settle(left[0], outcome)
+                        left.popleft()
         except JobautoError as error:  # its claim expires, and another worker takes it
             logger.warning("the outbox can't be written: %s", error)
         except Exception:

@@ -30,9 +30,6 @@ BATCHES_AT_ONCE = 50
 LINES = 20
 """How many notices a message lists; the others are counted."""
 
-TAKEN = timedelta(minutes=5)
-"""How long a claimed message belongs to its sender; longer than any server may take."""
-
 FIRST_WAIT = timedelta(seconds=5)
 LONGEST_WAIT = timedelta(minutes=5)
 GIVEN_UP_AFTER = timedelta(days=7)
@@ -147,7 +144,7 @@ def are_due(session: Session, now: datetime) -> bool:
 def claim(
     session: WritingSession, holder: UUID, span: timedelta, in_hand: Collection[str]
 ) -> list[tuple[UUID, str]]:
-    """Group due notices into messages claimed for `TAKEN`; return id and recipient of each.
+    """Group due notices into claimed messages; return id and recipient of each.
 
     A recipient gets one if their last one is `span` ago; earlier notices are postponed until then.
     `in_hand` are the recipients of the messages that the caller is sending.
@@ -164,7 +161,7 @@ def claim(
             session.execute(mine.values(due_at=opens_at))
             continue
         batch = uuid4()
-        session.execute(mine.values(batch=batch, taken_until=now + TAKEN))
+        session.execute(mine.values(batch=batch, taken_until=now + queues.HELD_FOR))
         batches.append((batch, target))
     return batches
 
@@ -241,6 +238,11 @@ def _postpone(session: WritingSession, held: Any, wait: timedelta, error: str) -
             batch=None,
         )
     )
+
+
+def renew(session: WritingSession, batch: Batch) -> None:
+    """Keep the claim of a message that is still being sent."""
+    session.execute(_of(batch).values(taken_until=session.clock() + queues.HELD_FOR))
 
 
 def release(session: WritingSession, batch: Batch) -> None:

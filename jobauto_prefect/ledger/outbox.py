@@ -4,7 +4,7 @@ Here messages are enqueued, claimed and completed; `engine/message_handlers.py` 
 does, and `engine/outbox_worker.py` does it.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 from enum import IntEnum, StrEnum
 from typing import Any
@@ -17,9 +17,6 @@ from jobauto_prefect.ledger import queues
 from jobauto_prefect.ledger.audit.trail import SERVICE, WritingSession
 from jobauto_prefect.ledger.records import OutboxMessage
 from jobauto_prefect.ledger.store import Ledger
-
-CLAIM_SPAN = timedelta(seconds=60)
-"""How long a claimed message belongs to its claimer; then another worker may claim it."""
 
 WRITER_SPAN = timedelta(seconds=10)
 """How long a message belongs to its writer, who handles it right after the commit.
@@ -145,7 +142,7 @@ def is_deletion_pending(session: Session, kind: OutboxKind, object_id: UUID) -> 
 
 
 def claim_next(ledger: Ledger, lowest: Priority = Priority.REGISTRATION) -> OutboxMessage | None:
-    """Claim the next due message for `CLAIM_SPAN`; None if none is due.
+    """Claim the next due message; None if none is due.
 
     By priority, the oldest first; none below `lowest`.
     """
@@ -156,7 +153,7 @@ def claim_next(ledger: Ledger, lowest: Priority = Priority.REGISTRATION) -> Outb
 
 
 def claim_due(ledger: Ledger, most: int, registrations: int) -> Sequence[OutboxMessage]:
-    """Claim due messages for `CLAIM_SPAN`, like `claim_next`.
+    """Claim due messages, like `claim_next`.
 
     At most `most` starts and ends, plus `registrations` registrations.
     """
@@ -174,7 +171,7 @@ def claim_due(ledger: Ledger, most: int, registrations: int) -> Sequence[OutboxM
     mine = update(OutboxMessage).where(OutboxMessage.id.in_(wanted), *_due(now, lowest))
     with ledger.writing(SERVICE) as session:
         taken = session.scalars(
-            mine.values(taken_until=now + CLAIM_SPAN).returning(OutboxMessage)
+            mine.values(taken_until=now + queues.HELD_FOR).returning(OutboxMessage)
         ).all()
     return sorted(taken, key=lambda message: (message.priority, message.id))
 
@@ -204,6 +201,15 @@ def remove(session: WritingSession, *taken: OutboxMessage) -> None:
     """Delete messages that the rest of this transaction handles."""
     if taken:
         session.execute(delete(OutboxMessage).where(or_(*map(_is_message, taken))))
+
+
+def renew(ledger: Ledger, taken: Iterable[OutboxMessage]) -> None:
+    """Keep the claims of messages that are still being handled."""
+    mine = update(OutboxMessage).where(
+        or_(*map(_is_message, taken)), OutboxMessage.taken_until.is_not(None)
+    )
+    with ledger.writing(SERVICE) as session:
+        session.execute(mine.values(taken_until=session.clock() + queues.HELD_FOR))
 
 
 def release(ledger: Ledger, taken: OutboxMessage) -> None:

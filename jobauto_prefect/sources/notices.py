@@ -78,6 +78,10 @@ class NoticeSender(Sender[tuple[UUID, str], Batch]):
             return f"notices to {message.target}"
         return f"notices to Slack ({message.target[:8]})"
 
+    def renew(self, session: WritingSession, message: Batch) -> None:
+        """Keep the claim of a message that is still being sent."""
+        notices.renew(session, message)
+
     def release(self, session: WritingSession, message: Batch) -> None:
         """Release a claimed message for another process."""
         notices.release(session, message)

@@ -18,6 +18,7 @@ import httpx
 from jobauto_prefect import certificates
 from jobauto_prefect.errors import JobautoError, SourceUnavailable
 from jobauto_prefect.jobs.isolation import apart
+from jobauto_prefect.ledger import queues
 from jobauto_prefect.ledger.audit.trail import SERVICE, WritingSession
 from jobauto_prefect.ledger.store import Ledger, ReadingSession
 from jobauto_prefect.settings import Settings
@@ -87,6 +88,10 @@ class Sender(ABC, Generic[Claim, Message]):
         """Send a message; return why it was not accepted, None if it was."""
 
     @abstractmethod
+    def renew(self, session: WritingSession, message: Message) -> None:
+        """Keep the claim of a message that is still being sent."""
+
+    @abstractmethod
     def release(self, session: WritingSession, message: Message) -> None:
         """Release a claimed message for another process."""
 
@@ -135,8 +140,10 @@ class Sender(ABC, Generic[Claim, Message]):
 
     async def _send(self, client: httpx.AsyncClient, message: Message) -> None:
         recipient = self.recipient(message)
+        keep = partial(self._write, lambda session: self.renew(session, message))
         try:
-            error = await self.send(client, message)
+            async with queues.renewed(keep):
+                error = await self.send(client, message)
         except asyncio.CancelledError:  # this process is ending; another one need not wait for it
             self._write(lambda session: self.release(session, message))
             raise

@@ -100,6 +100,10 @@ class WebhookSender(Sender[PendingAction, Message]):
         """POST a webhook; return why it was not accepted, None if it was."""
         return await post(client, self.rules, message.url, message.content, message.headers)
 
+    def renew(self, session: WritingSession, message: Message) -> None:
+        """Keep the claim of a webhook that is still being sent."""
+        pending_actions.renew(session, message.action_id)
+
     def release(self, session: WritingSession, message: Message) -> None:
         """Release a claimed webhook for another process."""
         pending_actions.release(session, [message.action_id])

@@ -21,9 +21,6 @@ from jobauto_prefect.wording import pluralize
 STARTING = frozenset({Action.CHAIN, Action.LAUNCH})
 BATCH = 100
 
-TAKEN = timedelta(seconds=60)
-"""How long a claimed call belongs to its sender; longer than any receiver may take."""
-
 FIRST_WAIT = timedelta(seconds=1)
 LONGEST_WAIT = timedelta(hours=1)
 GIVEN_UP_AFTER = timedelta(hours=24)
@@ -132,7 +129,7 @@ def webhooks_are_due(session: Session, now: datetime) -> bool:
 def claim_webhooks(
     session: WritingSession, in_hand: Mapping[str, int], each: int
 ) -> Sequence[PendingAction]:
-    """Claim due webhook calls for `TAKEN`, at most `each` per address.
+    """Claim due webhook calls, at most `each` per address.
 
     `in_hand` counts the calls that the caller is sending, by address, so that a receiver without
     answer does not hold up the others.
@@ -153,7 +150,7 @@ def claim_webhooks(
     taken = session.scalars(
         update(PendingAction)
         .where(PendingAction.id.in_(free[:BATCH]), *_is_due(now))
-        .values(taken_until=now + TAKEN)
+        .values(taken_until=now + queues.HELD_FOR)
         .returning(PendingAction.id)
     ).all()
     query = select(PendingAction).where(PendingAction.id.in_(taken)).order_by(PendingAction.id)
@@ -169,6 +166,13 @@ def retry_later(session: WritingSession, action: PendingAction, error: str) -> N
     wait = queues.pause_after(action.attempts, FIRST_WAIT, LONGEST_WAIT)
     action.attempts += 1
     action.error, action.due_at, action.taken_until = error, now + wait, None
+
+
+def renew(session: WritingSession, action_id: int) -> None:
+    """Keep the claim of a call that is still being sent."""
+    mine = (PendingAction.id == action_id, PendingAction.taken_until.is_not(None))
+    until = session.clock() + queues.HELD_FOR
+    session.execute(update(PendingAction).where(*mine).values(taken_until=until))
 
 
 def release(session: WritingSession, ids: Collection[int]) -> None:

@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Callable
+from datetime import timedelta
 from typing import Any
 from uuid import uuid4
 
@@ -13,6 +14,7 @@ from sqlalchemy import update
 from jobauto_prefect.engine.api import PrefectApi
 from jobauto_prefect.engine.context import EngineContext
 from jobauto_prefect.engine.outbox_worker import AT_ONCE, OutboxWorker
+from jobauto_prefect.ledger import outbox, queues
 from jobauto_prefect.ledger.audit.trail import SERVICE
 from jobauto_prefect.ledger.jobs.attempts import new_job
 from jobauto_prefect.ledger.outbox import OutboxKind, enqueue
@@ -115,6 +117,11 @@ async def made(ledger: Ledger, settings: Settings, prefect_server: str) -> dict[
     return made
 
 
+def held_messages(ledger: Ledger) -> int:
+    with ledger.reading() as session:
+        return outbox.waiting_messages(session)
+
+
 def run_id(ledger: Ledger, job_id: int) -> Any:
     with ledger.reading() as session:
         return session.get_one(Job, job_id).flow_run_id
@@ -151,6 +158,26 @@ async def test_who_ends_gives_back_what_is_taken_and_not_begun(
         await eventually(lambda: transport.held)
         assert free(ledger) < 2 * AT_ONCE
     assert free(ledger) == 2 * AT_ONCE
+
+
+@both_databases
+async def test_what_takes_long_stays_with_who_handles_it(
+    ledger: Ledger, settings: Settings, prefect_server: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(queues, "HELD_FOR", timedelta(seconds=1))
+    monkeypatch.setattr(queues, "RENEWED_EVERY", 0.2)
+    enqueue_retirements(ledger, 1)
+    transport = HeldTransport("DELETE", "/api/deployments/.*")
+    async with (
+        PrefectApi(prefect_server, transport=transport) as api,
+        carrying(EngineContext(ledger, api, settings)),
+        carrying(EngineContext(ledger, api, settings)),
+    ):
+        await eventually(lambda: transport.held)
+        await asyncio.sleep(3 * queues.HELD_FOR.total_seconds())
+        assert transport.held == 1
+        transport.go_on.set()
+        await eventually(lambda: not held_messages(ledger))
 
 
 @both_databases

@@ -17,6 +17,7 @@ from sqlalchemy import select
 
 from jobauto_prefect.clock import utc_now
 from jobauto_prefect.jobs.actions import run_due_actions
+from jobauto_prefect.ledger import queues
 from jobauto_prefect.ledger.audit.trail import SERVICE
 from jobauto_prefect.ledger.events import event_store, pending_actions
 from jobauto_prefect.ledger.records import AuditEntry, Event, Job, PendingAction, RunTemplate
@@ -363,7 +364,7 @@ def test_the_key_of_a_signature_is_never_shown(
 
 @both_databases
 def test_actions_of_a_dead_ledger_row_are_found_again(ledger: Ledger) -> None:
-    """A process that died with webhooks in hand keeps them for a minute, not for ever."""
+    """A process that died with webhooks in hand keeps them for a while, not for ever."""
     with ledger.writing(SERVICE) as session:
         event = Event(kind="change", operation="any", data={})
         session.add(event)
@@ -374,6 +375,6 @@ def test_actions_of_a_dead_ledger_row_are_found_again(ledger: Ledger) -> None:
         assert len(pending_actions.claim_webhooks(session, {}, 4)) == 1
         assert len(pending_actions.claim_webhooks(session, {}, 4)) == 0
     clock = ledger.clock
-    ledger.clock = lambda: clock() + pending_actions.TAKEN + timedelta(seconds=1)
+    ledger.clock = lambda: clock() + queues.HELD_FOR + timedelta(seconds=1)
     with ledger.writing(SERVICE) as session:
         assert len(pending_actions.claim_webhooks(session, {}, 4)) == 1

@@ -448,12 +448,12 @@ def test_mail_goes_over_tls_with_a_sign_in(
 KILLED = """
 import asyncio, sys
 from datetime import timedelta
-from jobauto_prefect.ledger import notices
+from jobauto_prefect.ledger import queues
 from jobauto_prefect.ledger.opening import open_ledger
 from jobauto_prefect.settings import Settings
 from jobauto_prefect.sources.notices import NoticeSender
 
-notices.TAKEN = timedelta(seconds=2)
+queues.HELD_FOR = timedelta(seconds=2)
 settings = Settings(home=sys.argv[1], database_url=sys.argv[2], notice_seconds=0,
                     smtp_host="127.0.0.1", smtp_port=int(sys.argv[3]), smtp_tls="none",
                     smtp_from="jobauto@service.example")

@@ -6,12 +6,14 @@ import hmac
 import threading
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
+from datetime import timedelta
 from typing import Any
 
 import httpx
 import pytest
 from sqlalchemy import select
 
+from jobauto_prefect.ledger import queues
 from jobauto_prefect.ledger.audit.trail import SERVICE
 from jobauto_prefect.ledger.events import pending_actions
 from jobauto_prefect.ledger.events.event_store import SourceChange, store_changes
@@ -255,6 +257,28 @@ def test_a_receiver_that_hangs_keeps_nobody_waiting(
         assert len(hooks.received) == webhooks.EACH
         hooks.hangs.set()
         eventually(lambda: states(ledger) == ["done"] * 12)
+
+
+@both_databases
+def test_what_takes_long_is_sent_by_one_as_long_as_its_sender_lives(
+    rest: httpx.Client,
+    ledger: Ledger,
+    ledger_settings: Settings,
+    hooks: Receiver,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(queues, "HELD_FOR", timedelta(seconds=1))
+    monkeypatch.setattr(queues, "RENEWED_EVERY", 0.2)
+    hooks.hangs = threading.Event()
+    changed(rest, ledger, 1)
+    second = open_ledger(ledger_settings)
+    with sending(ledger, ledger_settings), sending(second, ledger_settings):
+        first_until = eventually(lambda: rows(ledger)[0].taken_until)
+        eventually(lambda: rows(ledger)[0].taken_until > first_until + 2 * queues.HELD_FOR)
+        hooks.hangs.set()
+        eventually(lambda: states(ledger) == ["done"])
+    second.close()
+    assert len(hooks.received) == 1
 
 
 @both_databases
