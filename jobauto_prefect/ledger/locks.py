@@ -39,6 +39,13 @@ def acquire_free(
     return set(taken.scalars())
 
 
+def extend(session: WritingSession, name: str, holder: UUID, span: timedelta) -> None:
+    """Hold a named lock for `span` from now; one that was released or has expired stays so."""
+    now = session.clock()
+    held = (NamedLock.name == name, NamedLock.holder == holder, NamedLock.until > now)
+    session.execute(update(NamedLock).where(*held).values(until=now + span))
+
+
 def release(session: WritingSession, name: str, holder: UUID) -> None:
     """Release a named lock."""
     session.execute(_release(session, name, holder))

@@ -9,13 +9,12 @@ import contextlib
 import logging
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from datetime import timedelta
 from uuid import UUID, uuid4
 
 from sqlalchemy.exc import StatementError
 
 from jobauto_prefect.errors import JobautoError, Locked, SourceUnavailable
-from jobauto_prefect.ledger import locks
+from jobauto_prefect.ledger import locks, queues
 from jobauto_prefect.ledger.audit.trail import SERVICE, WritingSession
 from jobauto_prefect.ledger.events.event_store import SourceChange, store_changes
 from jobauto_prefect.ledger.queries.events import source_times
@@ -33,9 +32,6 @@ LOOK_SECONDS = 1.0
 SHORTEST_SECONDS = 0.02
 NONE_SECONDS = 60.0  # poll interval if there is no source, and nobody announces one
 AT_ONCE = 16  # sources read concurrently
-LOCK_DURATION = timedelta(seconds=60)
-"""How long one reader holds a source; longer than a server may take for an answer."""
-
 UNKEPT = (StatementError, ValueError, RecursionError)
 """Errors of values that the ledger can't store, as distinct from its outage."""
 
@@ -101,8 +97,10 @@ class Poller:
 
     async def _read_in(self, threads: ThreadPoolExecutor, source_id: int) -> None:
         try:
-            if await asyncio.get_running_loop().run_in_executor(threads, self.read, source_id):
-                self._happened.set()
+            async with queues.renewed(lambda: self._keep(source_id)):
+                loop = asyncio.get_running_loop()
+                if await loop.run_in_executor(threads, self.read, source_id):
+                    self._happened.set()
         finally:
             self._reading.pop(source_id, None)
 
@@ -130,6 +128,10 @@ class Poller:
             self._end(source_id, error)
         return reading.new
 
+    def _keep(self, source_id: int) -> None:
+        with self._ledger.writing(SERVICE) as session:
+            locks.extend(session, _lock_name(source_id), self._me, queues.HELD_FOR)
+
     def _end(self, source_id: int, error: str | None) -> None:
         with self._ledger.writing(SERVICE) as session:
             source = session.get(EventSource, source_id)
@@ -143,7 +145,7 @@ def _lock_name(source_id: int) -> str:
 
 
 def _lock(session: WritingSession, source_id: int, reader: UUID) -> None:
-    if not locks.acquire(session, _lock_name(source_id), reader, LOCK_DURATION):
+    if not locks.acquire(session, _lock_name(source_id), reader, queues.HELD_FOR):
         raise Locked(f"event source {source_id} is being read by another process")
 
 

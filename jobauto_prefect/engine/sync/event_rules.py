@@ -3,9 +3,9 @@
 import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any
-from uuid import UUID, uuid4
+from uuid import UUID
 
 from jobauto_prefect.compiler.events.automations import AutomationPlan, RuleFacts, automation_plan
 from jobauto_prefect.console_addresses import page_address
@@ -13,18 +13,17 @@ from jobauto_prefect.engine.api import PrefectApi
 from jobauto_prefect.engine.context import EngineContext
 from jobauto_prefect.engine.sync.deployment_comparison import PrefectObject
 from jobauto_prefect.engine.sync.drift import Differences, ObjectComparison
-from jobauto_prefect.errors import Conflict, Locked
-from jobauto_prefect.ledger import locks, outbox
+from jobauto_prefect.engine.sync.record_locks import hold_record
+from jobauto_prefect.errors import Conflict
+from jobauto_prefect.ledger import outbox
 from jobauto_prefect.ledger.access.vouchers import may_tell
-from jobauto_prefect.ledger.audit.trail import SERVICE, WritingSession
+from jobauto_prefect.ledger.audit.trail import WritingSession
 from jobauto_prefect.ledger.events import event_store
 from jobauto_prefect.ledger.outbox import OutboxKind
 from jobauto_prefect.ledger.prefect_objects import enqueue_deletion
 from jobauto_prefect.ledger.records import EventRule, EventSource, OutboxMessage, RunTemplate
 from jobauto_prefect.ledger.store import ReadingSession
 from jobauto_prefect.settings import Settings
-
-LOCK_DURATION = timedelta(seconds=30)
 
 Read = tuple[AutomationPlan, UUID, UUID | None]
 """The plan, the target's deployment, and the automation's id as stored in the ledger."""
@@ -37,49 +36,33 @@ async def apply_rule(context: EngineContext, message: OutboxMessage) -> None:
         Locked: another process is doing it.
         Conflict: the run template it starts is not applied yet; try again later.
     """
-    me = uuid4()
-    read = await asyncio.to_thread(_begin, context, message.subject_id, me)
-    if read is None:
-        return
-    automation_id = await apply_automation(context.prefect, *read)
-    await context.write(_end, message.subject_id, me, automation_id)
+    rule_id = message.subject_id
+    async with hold_record(context, f"rule {rule_id}"):  # two processes would create two
+        read = await asyncio.to_thread(_read, context, rule_id)
+        if read is not None:
+            automation_id = await apply_automation(context.prefect, *read)
+            await context.write(_end, rule_id, automation_id)
 
 
-def _lock_name(rule_id: int) -> str:
-    return f"rule {rule_id}"
-
-
-def _begin(context: EngineContext, rule_id: int, me: UUID) -> Read | None:
-    with context.ledger.writing(SERVICE) as session:
-        # Two processes would create two automations.
-        if not locks.acquire(session, _lock_name(rule_id), me, LOCK_DURATION):
-            raise Locked(f"the automation of rule {rule_id} is already being created")
+def _read(context: EngineContext, rule_id: int) -> Read | None:
+    with context.ledger.reading() as session:
         rule = session.get(EventRule, rule_id)
         if rule is None or rule.retired_at is not None:
             return None
         deployment_id = rule.runtemplate.deployment_id
-        if deployment_id is None:
-            locks.release(session, _lock_name(rule_id), me)
-            if outbox.is_pending(session, OutboxKind.APPLY_TEMPLATE, rule.runtemplate_id):
-                return None  # applying the template enqueues its rules
-            read = None
-        else:
-            read = (
-                desired_automation(session, rule, context.settings, session.clock()),
-                deployment_id,
-                rule.automation_id,
-            )
-    if read is None:
-        raise Conflict(f"the run template that rule {rule_id} starts is not applied yet")
-    return read
+        if deployment_id is not None:
+            plan = desired_automation(session, rule, context.settings, context.ledger.clock())
+            return plan, deployment_id, rule.automation_id
+        if outbox.is_pending(session, OutboxKind.APPLY_TEMPLATE, rule.runtemplate_id):
+            return None  # applying the template enqueues its rules
+    raise Conflict(f"the run template that rule {rule_id} starts is not applied yet")
 
 
-def _end(session: WritingSession, rule_id: int, me: UUID, automation_id: UUID) -> None:
+def _end(session: WritingSession, rule_id: int, automation_id: UUID) -> None:
     rule = session.get_one(EventRule, rule_id, with_for_update={"key_share": True})
     rule.automation_id = automation_id
     if rule.retired_at is not None:  # deleted meanwhile
         enqueue_deletion(session, rule)
-    locks.release(session, _lock_name(rule_id), me)
 
 
 async def retire_rule(context: EngineContext, message: OutboxMessage) -> None:

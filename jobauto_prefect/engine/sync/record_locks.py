@@ -9,14 +9,11 @@ from uuid import UUID, uuid4
 
 from jobauto_prefect.engine.context import EngineContext
 from jobauto_prefect.errors import JobautoError, Locked
-from jobauto_prefect.ledger import locks
+from jobauto_prefect.ledger import locks, queues
 from jobauto_prefect.ledger.audit.trail import SERVICE, WritingSession
 
 LOCK = timedelta(seconds=10)
 """Lock time of a batch of run templates: how long others wait if the holder dies."""
-
-RECORD_LOCK = timedelta(seconds=30)
-"""The same for a record applied alone, including delays by Prefect."""
 
 
 @contextlib.asynccontextmanager
@@ -30,7 +27,11 @@ async def hold_record(context: EngineContext, record: str) -> AsyncIterator[None
 
     def acquire() -> bool:
         with context.ledger.writing(SERVICE) as session:
-            return locks.acquire(session, record, holder, RECORD_LOCK)
+            return locks.acquire(session, record, holder, queues.HELD_FOR)
+
+    def extend() -> None:
+        with context.ledger.writing(SERVICE) as session:
+            locks.extend(session, record, holder, queues.HELD_FOR)
 
     def discard() -> None:
         with contextlib.suppress(JobautoError), context.ledger.writing(SERVICE) as session:
@@ -39,7 +40,8 @@ async def hold_record(context: EngineContext, record: str) -> AsyncIterator[None
     if not await asyncio.to_thread(acquire):
         raise Locked(f"{record} is already being applied")
     try:
-        yield
+        async with queues.renewed(extend):
+            yield
     finally:
         await asyncio.shield(asyncio.to_thread(discard))
 
