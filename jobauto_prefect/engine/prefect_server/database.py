@@ -1,11 +1,13 @@
 """The database of Prefect's server, by Prefect's own settings; creating its tables."""
 
+import asyncio
 import os
 import re
 import subprocess
 import sys
 import tempfile
 import warnings
+from typing import Any
 
 from jobauto_prefect.engine.prefect_server.process import QUIET
 from jobauto_prefect.errors import NotReady
@@ -24,6 +26,48 @@ def prefect_database_url(settings: Settings) -> str:
         url = PrefectSettings().server.database.connection_url
     assert url is not None  # noqa: S101 - it has a default
     return url.get_secret_value()
+
+
+MIGRATION_LOCK = 3_880_042
+"""Key of the advisory lock in Prefect's database."""
+
+LOCK_POLL_SECONDS = 0.5
+
+
+async def prepare_alone() -> None:
+    """Prepare Prefect's database on PostgreSQL as its server does at start: one server at a time.
+
+    Prefect's own lock is one of a process: of two servers that start on an empty database, one
+    fails.
+    """
+    from prefect.server.database import provide_database_interface
+
+    database: Any = provide_database_interface()
+    engine = await database.engine()
+    take = f"SELECT pg_try_advisory_xact_lock({MIGRATION_LOCK})"
+    try:
+        while True:  # because Prefect's statements have a timeout
+            async with engine.begin() as connection:
+                if (await connection.exec_driver_sql(take)).scalar():
+                    # In a savepoint, which ends the query above: its snapshot would stay, and
+                    # CREATE INDEX CONCURRENTLY in the migrations wait for its end.
+                    async with connection.begin_nested():
+                        return await _prepare(database)
+            await asyncio.sleep(LOCK_POLL_SECONDS)
+    finally:
+        await engine.dispose()  # bound to this event loop; the server has another
+
+
+async def _prepare(database: Any) -> None:
+    from prefect.server.models.block_registration import run_block_auto_registration
+    from prefect.settings import get_current_settings
+
+    server = get_current_settings().server
+    if server.database.migrate_on_start:
+        await database.create_db()
+    if server.register_blocks_on_start:
+        async with await database.session() as session:
+            await run_block_auto_registration(session=session)
 
 
 def statement_seconds() -> float:
