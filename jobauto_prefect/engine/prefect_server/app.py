@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable
 from datetime import timedelta
 from typing import Any
 
-from jobauto_prefect.engine.prefect_server.redis import answers
+from jobauto_prefect.engine.prefect_server.redis import eviction_policy
 from jobauto_prefect.engine.work_pools import add_worker_type
 from jobauto_prefect.errors import NotReady
 from jobauto_prefect.ledger.database.bounded_columns import bound_json, bound_text
@@ -73,9 +73,13 @@ def run_prefect_services(settings: Settings) -> None:
 
     setup_logging()
     _adapt()
-    monitor = Monitor("prefect")
-    monitor.checks["redis"] = functools.partial(answers, settings)
     shared = get_current_settings().server.docket
+
+    async def check_redis() -> None:
+        await eviction_policy(settings)
+
+    monitor = Monitor("prefect")
+    monitor.checks["redis"] = check_redis
 
     async def run() -> None:
         running = asyncio.current_task()

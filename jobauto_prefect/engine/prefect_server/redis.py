@@ -89,12 +89,3 @@ async def eviction_policy(settings: Settings) -> str | None:
         ) from None
     finally:
         await aclose_redis_client(client)
-
-
-async def answers(settings: Settings) -> None:
-    """Check that Redis answers.
-
-    Raises:
-        NotReady: as `eviction_policy`.
-    """
-    await eviction_policy(settings)

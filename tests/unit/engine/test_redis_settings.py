@@ -1,5 +1,6 @@
 """JOBAUTO_REDIS_URL alone makes Prefect's servers share their work."""
 
+import os
 import re
 from collections.abc import Iterator, Mapping
 from functools import reduce
@@ -17,10 +18,12 @@ from prefect_redis.client import RedisMessagingSettings
 from prefect_redis.messaging import RedisMessagingConsumerSettings
 from pydantic_settings import BaseSettings
 
+from jobauto_prefect.cli.service.stages import LEDGER_ONLY
 from jobauto_prefect.engine.prefect_server.app import TAKEOVER, take_over_soon
 from jobauto_prefect.engine.prefect_server.redis import redis_environment
 from jobauto_prefect.errors import InvalidInput, NotReady
 from jobauto_prefect.settings import Settings, load_settings
+from jobauto_prefect.variables import adopt_prefect_settings
 from tests.support.secrets import SECRET
 
 URL = f"rediss://jobauto:{SECRET}@redis.example.org:6380/4"
@@ -136,3 +139,13 @@ def test_others_are_refused_without_being_shown(url: str, reason: str) -> None:
 
 def test_the_url_is_a_secret() -> None:
     assert SECRET not in repr(Settings(redis_url=URL))  # type: ignore[arg-type]
+
+
+def test_workers_are_not_given_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "database.env").write_text(f"PREFECT_REDIS_MESSAGING_URL={URL}\n")
+    monkeypatch.setenv("JOBAUTO_CONFIG_DIR", str(tmp_path))
+    before = dict(os.environ)
+    adopt_prefect_settings(of_server=False)
+    assert dict(os.environ) == before
+    (tmp_path / "database.env").unlink()
+    assert "JOBAUTO_REDIS_URL" in LEDGER_ONLY
