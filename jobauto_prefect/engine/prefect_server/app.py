@@ -62,6 +62,10 @@ def take_over_soon() -> None:
     background_workers.Worker = worker  # type: ignore[assignment,attr-defined]
 
 
+STOP_SECONDS = 3.0
+"""How long Prefect's consumers of events may take to stop."""
+
+
 def run_prefect_services(settings: Settings) -> None:
     """Run Prefect's background services without its API, until SIGTERM or SIGINT."""
     collect_in_thread()
@@ -82,16 +86,21 @@ def run_prefect_services(settings: Settings) -> None:
     monitor.checks["redis"] = check_redis
 
     async def run() -> None:
-        running = asyncio.current_task()
-        assert running is not None  # noqa: S101 - this one
-        # What is in hand is finished: what a killed server leaves waits for TAKEOVER.
-        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, running.cancel)
+        loop, stopping = asyncio.get_running_loop(), asyncio.Event()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, stopping.set)
         async with (
             management_port(settings, Part.PREFECT, monitor),
             Docket(name=shared.name, url=shared.url, execution_ttl=timedelta(0)) as docket,
-            background_worker(docket),
         ):
-            await Service.run_services()
+            services = asyncio.create_task(Service.run_services())
+            # Its end waits for the tasks in hand: those of a killed server wait for TAKEOVER.
+            async with background_worker(docket):
+                waiting = asyncio.create_task(stopping.wait())
+                await asyncio.wait({services, waiting}, return_when=asyncio.FIRST_COMPLETED)
+            services.cancel()
+            # prefect-redis sometimes loses this; the end of the loop cancels what is left again.
+            await asyncio.wait({services}, timeout=STOP_SECONDS)
 
     asyncio.run(run())
 

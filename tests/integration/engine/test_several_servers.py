@@ -22,7 +22,7 @@ from jobauto_prefect.ledger.secrets import create_key
 from jobauto_prefect.settings import Settings
 from tests.support.databases import database
 from tests.support.ports import free_port
-from tests.support.processes import clean_environment, running
+from tests.support.processes import ENDS_WITHIN, clean_environment, running
 from tests.support.redis_server import redis_server
 from tests.support.secrets import MARK
 from tests.support.servers import user_token
@@ -147,6 +147,9 @@ def test_servers_on_an_empty_database_share_runs_events_and_schedules(servers: S
     for process in servers.processes:
         for file in ("cmdline", "environ"):
             assert MARK.encode() not in Path(f"/proc/{process.pid}/{file}").read_bytes()
+    for process in servers.processes[2:]:
+        process.terminate()
+    assert [process.wait(ENDS_WITHIN) for process in servers.processes[2:]] == [0, 0]
 
 
 def _workers(redis: Redis) -> set[int]:
