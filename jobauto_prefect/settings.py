@@ -56,6 +56,12 @@ EXPECTED_WEB_ADDRESS = "must be an http or https address, without a user, a pass
 WebAddress = Annotated[str, matching(WEB_ADDRESS, EXPECTED_WEB_ADDRESS, max_length=2000)]
 """A URL with http or https, without a user, a password or a fragment."""
 
+_REDIS_HOSTS = r"(?:\[[0-9A-Fa-f:.]+\]|[^\s:/?#@,\[\]]+)(?::\d+)?"
+REDIS_URL = (
+    r"(?:redis|rediss)(\+sentinel)?://(?:[^\s/?#@]*@)?"
+    rf"{_REDIS_HOSTS}(?(1)(?:,{_REDIS_HOSTS})*/[^\s/?#@]+)(?:/\d*)?(?:\?[^\s#@]*)?"
+)
+"""A URL as prefect-redis and docket take it; Sentinel's has several hosts and a master's name."""
 
 Days = Annotated[int, Field(ge=0, le=36500)]
 """Retention in days; 0: forever."""
@@ -141,6 +147,11 @@ class Settings(BaseSettings):
         default="http://127.0.0.1:4200/api",
         validation_alias="PREFECT_API_URL",
         description="Address of Prefect's API.",
+    )
+    redis_url: SecretStr | None = Field(
+        default=None,
+        description="URL of the Redis through which several Prefect servers share their work; "
+        "default: none, a single server.",
     )
     prefect_ui_url: str = Field(
         default="", description="Address of Prefect's UI; default: derived from the API's."
@@ -445,6 +456,25 @@ class Settings(BaseSettings):
         if address and not _is_web_address(address):
             raise ValueError("must be a URL such as http://127.0.0.1:8000, without a user")
         return address
+
+    @field_validator("redis_url")
+    @classmethod
+    def _redis(cls, url: SecretStr | None) -> SecretStr | None:
+        """Require what Prefect, its broker and its task queue all take; they would say it late."""
+        if url is None:
+            return None
+        if re.match(r"rediss?\+cluster:", url.get_secret_value(), re.IGNORECASE):
+            raise ValueError(
+                "Prefect can't use Redis Cluster; use a single Redis (redis://), or Redis Sentinel"
+                " (redis+sentinel://)"
+            )
+        if not re.fullmatch(REDIS_URL, url.get_secret_value()):
+            raise ValueError(
+                "must be a URL such as redis://:PASSWORD@HOST:6379/0, rediss:// for TLS, or"
+                " redis+sentinel://HOST:26379,HOST:26379/MASTER; other characters than letters and"
+                " digits in a password as %XX"
+            )
+        return url
 
     @field_validator("management_port")
     @classmethod

@@ -50,11 +50,13 @@ def home() -> Path:
 def adopt_prefect_settings(*, of_server: bool) -> None:
     """Pass Prefect's settings (`PREFECT_…`) in the files to Prefect, before it is imported.
 
-    Without `of_server`, its server's settings are left out: its database URL may have a password.
+    Without `of_server`, its server's settings are left out: its URLs of database and Redis may have
+    a password.
     """
     for file in reversed(config_files()):
         for name, value in stored_variables(file).items():
-            is_servers = name.startswith("PREFECT_SERVER_") or "DATABASE" in name
+            of_servers = name.startswith(("PREFECT_SERVER_", "PREFECT_REDIS_"))
+            is_servers = of_servers or "DATABASE" in name
             if name.startswith("PREFECT_") and (of_server or not is_servers):
                 os.environ.setdefault(name, value)
 

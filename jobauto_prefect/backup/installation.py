@@ -16,7 +16,7 @@ OURS = ("JOBAUTO_", "PREFECT_", "DB_")
 TOKENS = ("JOBAUTO_TOKEN", "JOBAUTO_WORKER_TOKEN", "PREFECT_API_AUTH_STRING", "PREFECT_API_KEY")
 """Variables that identify somebody; they are useless in another installation."""
 
-PLACES = frozenset({"home", "database_url", "database_listen_url", "key_file"})
+PLACES = frozenset({"home", "database_url", "database_listen_url", "key_file", "redis_url"})
 """Settings of an installation's location: each has its own."""
 
 GUARDED = frozenset({"webhook_urls"})

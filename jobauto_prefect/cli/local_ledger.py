@@ -1,7 +1,6 @@
 """This machine's own ledger, for commands that bypass the REST contract."""
 
 import contextlib
-import os
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -39,13 +38,11 @@ def upgrade_prefect(settings: "Settings") -> None:
         prefect_database_url,
         upgrade_prefect_tables,
     )
-    from jobauto_prefect.engine.prefect_server.process import prefect_environment
     from jobauto_prefect.ledger.database.engine import database_errors, long_limits, make_engine
     from jobauto_prefect.ledger.database.migration import upgrade_lock
 
     if not prefect_database_url(settings).startswith("postgresql"):
         return
-    os.environ |= prefect_environment(settings, os.environ)
     engine = make_engine(settings.ledger_url, long_limits(settings))
     with database_errors(), upgrade_lock(engine):
         asyncio.run(upgrade_prefect_tables())

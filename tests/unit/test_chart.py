@@ -31,6 +31,7 @@ EVERYTHING = {
     "settings": {"JOBAUTO_TIMEZONE": "Europe/Prague"},
     "prefect": {"url": "https://prefect.example.org/"},
     "management": {"enabled": True},
+    "redis": {"enabled": True},
     "ingress": {
         "enabled": True,
         "className": "nginx",
@@ -107,6 +108,15 @@ def test_helm_renders_it(more: dict[str, Any], tmp_path: Path) -> None:
         ("Role", "demo-worker"),
     } <= named
     assert (("Ingress", "demo") in named) is bool(more)
+    servers = {
+        one["metadata"]["name"]: (container["args"][1], one["spec"]["replicas"])
+        for one in objects
+        for container in _containers(one)
+        if "prefect" in container.get("command", ())
+    }
+    single = {"demo-prefect": ("all", 1)}
+    shared = {"demo-prefect": ("api", 2), "demo-prefect-services": ("services", 2)}
+    assert servers == (shared if more else single)
     for one in objects:
         for container in _containers(one):
             mounts = {mount["name"] for mount in container["volumeMounts"]}

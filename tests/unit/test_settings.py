@@ -132,7 +132,7 @@ def test_prefect_finds_its_settings_in_the_files_and_names_that_nobody_reads_are
     )
     environment = {
         "JOBAUTO_HOME": str(tmp_path), "JOBAUTO_TIMEZON": "UTC", "PREFECT_LOGGING_ROOT_LEVEL": "x",
-        "PREFECT_SERVER_ENCRYPTION_KEY": "x", "PREFECT_API_URL": "http://127.0.0.1:4200/api",
+        "PREFECT_SERVER_ENCRYPTION_KEY": "x", "PREFECT_REDIS_MESSAGING_DB": "1", "PREFECT_API_URL": "http://127.0.0.1:4200/api",
         "PATH": os.environ["PATH"],
     }  # fmt: skip
     answer = subprocess.run(

@@ -33,9 +33,10 @@ from jobauto_prefect.definitions.records.notices import Channel
 from jobauto_prefect.engine.api import PrefectApi, own_authorization
 from jobauto_prefect.engine.context import EngineContext
 from jobauto_prefect.engine.prefect_server.database import prefect_database_url
+from jobauto_prefect.engine.prefect_server.redis import eviction_policy
 from jobauto_prefect.engine.sync.deployment_drift import find_drift, stray_deployments
 from jobauto_prefect.engine.work_pools import pools
-from jobauto_prefect.errors import PrefectUnavailable
+from jobauto_prefect.errors import NotReady, PrefectUnavailable
 from jobauto_prefect.jobs.claims.approval import unapproved
 from jobauto_prefect.jobs.stored_names import IdleNames, idle_names
 from jobauto_prefect.jobs.windows.closed_time import freeze_message
@@ -78,6 +79,7 @@ async def examine(settings: Settings) -> list[Finding]:
             else f"{url.netloc.rpartition('@')[2]}{url.path}"
         )
         findings.append(Finding("Prefect database", "ok", f"{url.scheme}, {where}"))
+        findings += await redis_findings(settings)
         if ledger is None:
             message = "can't be checked without the ledger"
             findings += [Finding(name, "unknown", message) for name in ("work pools", "outbox")]
@@ -105,6 +107,21 @@ async def _server_findings(settings: Settings) -> AsyncIterator[Finding]:
                 continue
             yield Finding(name, "ok", f"answers at {url}")
             yield _clock_finding(name, answer.headers.get("date"))
+
+
+async def redis_findings(settings: Settings) -> list[Finding]:
+    """Check that the Redis of several Prefect servers answers and keeps what it holds."""
+    if settings.redis_url is None:
+        return []
+    try:
+        policy = await eviction_policy(settings)
+    except NotReady as error:
+        return [Finding("Redis", "wrong", str(error))]
+    if policy == "noeviction":
+        return [Finding("Redis", "ok", "answers, and keeps its keys when its memory is full")]
+    message = f"it deletes keys when its memory is full (maxmemory-policy {policy}): Prefect loses"
+    help_ = "set maxmemory-policy noeviction in redis.conf"
+    return [Finding("Redis", "warning", f"{message} events and leases", help_)]
 
 
 def _clock_finding(name: str, date: str | None) -> Finding:

@@ -13,8 +13,11 @@ OURS = ("JOBAUTO_", "DB_", "PREFECT_")
 OTHERS_READ = frozenset({"JOBAUTO_CONFIG_DIR", "JOBAUTO_TOKEN", "JOBAUTO_READY_FD"})
 """Variables read by commands and parts in addition to the settings."""
 
-_PASSED_ON = re.compile(r"PREFECT__|PREFECT_LOGGING_(FILTERS|FORMATTERS|HANDLERS|LOGGERS|ROOT)_")
-"""Variables that Prefect sets for its own processes and uses in its logging configuration."""
+_PASSED_ON = re.compile(
+    r"PREFECT__|PREFECT_REDIS_|PREFECT_LOGGING_(FILTERS|FORMATTERS|HANDLERS|LOGGERS|ROOT)_"
+)
+"""Variables that Prefect sets for its own processes, those of prefect-redis, and those that Prefect
+uses in its logging configuration."""
 
 
 def setting_names() -> frozenset[str]:

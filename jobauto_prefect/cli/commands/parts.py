@@ -4,11 +4,13 @@ import logging
 import os
 import sys
 from collections.abc import Collection
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from jobauto_prefect.errors import NotReady
 from jobauto_prefect.logs import log_to_stderr
 from jobauto_prefect.variables import adopt_prefect_settings
 
@@ -59,12 +61,30 @@ def start_api(
     )
 
 
+class Role(StrEnum):
+    """What a Prefect server does; several of them share the work of one installation."""
+
+    ALL = "all"  #: both of the following
+    API = "api"  #: answers requests, behind the gateway
+    SERVICES = "services"  #: runs Prefect's background services, such as its scheduler
+
+
 @prefect.command("start")
-def start_prefect() -> None:
+def start_prefect(
+    role: Annotated[
+        Role,
+        typer.Option(
+            help="What it does, of several servers that share the work: answer requests (api), or"
+            " run Prefect's background services (services). Needs JOBAUTO_REDIS_URL."
+        ),
+    ] = Role.ALL,
+) -> None:
     """Run a Prefect server with its UI; its files are in the folder prefect of the home.
 
     People, programs and workers sign in to it with the same logins and tokens as to the facade.
     """
+    import functools
+
     import uvicorn
 
     from jobauto_prefect.cli.local_ledger import upgrade_prefect
@@ -80,20 +100,54 @@ def start_prefect() -> None:
     close_home(settings)
     wait_for_tables(settings)
     options = server_options(settings)
+    if role is not Role.ALL and settings.redis_url is None:
+        raise NotReady(
+            f"--role {role} is for several servers, which share their work through Redis: set"
+            " JOBAUTO_REDIS_URL, or run a single server: jobauto prefect start"
+        )
     # Before Prefect is imported, because it then reads its settings.
-    os.environ |= prefect_environment(settings, os.environ)
+    os.environ |= prefect_environment(settings, os.environ, with_services=role is not Role.API)
+    if settings.redis_url is not None:
+        _require_shareable(settings, role)
     upgrade_prefect(settings)
     _give_block_key()
     _warn_of_unread_names(prefect_names())
+    if role is Role.SERVICES:
+        from jobauto_prefect.engine.prefect_server.app import run_prefect_services
+
+        logger.info("Prefect's background services start")
+        run_prefect_services(settings)
+        return
+    from jobauto_prefect.facade.gateway.asgi import application
+
     logger.info("Prefect listens on %s:%d", settings.api_host, settings.prefect_port)
     uvicorn.run(
-        "jobauto_prefect.facade.gateway.asgi:application",
+        functools.partial(application, with_services=role is Role.ALL),
         factory=True,
         host=settings.api_host,
         port=settings.prefect_port,
         timeout_graceful_shutdown=GRACEFUL_SECONDS,
         **options,
     )
+
+
+def _require_shareable(settings: "Settings", role: Role) -> None:
+    """Check what several Prefect servers share.
+
+    Raises:
+        NotReady: Redis does not answer, or servers apart have a database that they can't share.
+    """
+    import asyncio
+
+    from jobauto_prefect.engine.prefect_server.database import prefect_database_url
+    from jobauto_prefect.engine.prefect_server.redis import eviction_policy
+
+    asyncio.run(eviction_policy(settings))
+    if role is not Role.ALL and not prefect_database_url(settings).startswith("postgresql"):
+        raise NotReady(
+            f"--role {role} is for several servers, which can't share Prefect's SQLite database:"
+            " set PREFECT_API_DATABASE_CONNECTION_URL to postgresql+asyncpg://…"
+        )
 
 
 def _warn_of_unread_names(prefect_names: Collection[str] | None = None) -> None:

@@ -15,7 +15,7 @@ from jobauto_prefect.settings import Settings
 MARGIN_SECONDS = 15.0
 """How long a worker may take to end beyond the grace of its jobs."""
 
-LEDGER_ONLY = ("DB_", "JOBAUTO_DATABASE_URL", "JOBAUTO_KEY_FILE")
+LEDGER_ONLY = ("DB_", "JOBAUTO_DATABASE_URL", "JOBAUTO_KEY_FILE", "JOBAUTO_REDIS_URL")
 """Prefixes of variables that a worker, and so its jobs, must not see."""
 
 

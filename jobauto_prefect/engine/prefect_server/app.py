@@ -1,33 +1,111 @@
-"""Prefect's server application, started by uvicorn."""
+"""Prefect's server application, started by uvicorn, and its background services."""
 
+import asyncio
+import functools
 import gc
 import os
+import signal
 import threading
 import time
 from collections.abc import Awaitable, Callable
+from datetime import timedelta
 from typing import Any
 
+from jobauto_prefect.engine.prefect_server.redis import eviction_policy
 from jobauto_prefect.engine.work_pools import add_worker_type
 from jobauto_prefect.errors import NotReady
 from jobauto_prefect.ledger.database.bounded_columns import bound_json, bound_text
+from jobauto_prefect.monitoring.monitor import Monitor
+from jobauto_prefect.monitoring.ports import Part, management_port
+from jobauto_prefect.settings import Settings
 
 AUTHENTICATION = "PREFECT_SERVER_API_AUTH_STRING"
 
 
-def create_app() -> Callable[..., Awaitable[Any]]:
+def create_app(*, with_services: bool = True) -> Callable[..., Awaitable[Any]]:
     """Create Prefect's ASGI application, responsive on SQLite too, with our worker's type."""
     collect_in_thread()  # first: with a collector running, Prefect's imports are a tenth slower
     from prefect.server.api.server import create_app as create
 
+    _adapt()
+    # One server, one process: no need to keep its application object for a second one.
+    return create(webserver_only=not with_services, final=True)
+
+
+def _adapt() -> None:
+    """Adapt the Prefect of this process to ours."""
     from jobauto_prefect.engine.prefect_server.state_rules import add_state_rules
 
     add_state_rules()
     add_worker_type()
     bound_states()
-    return create()
+    take_over_soon()
 
 
-def create_closed_app(login: str) -> Callable[..., Awaitable[Any]]:
+TAKEOVER = timedelta(seconds=20)
+"""How long a server that shares its work may be silent before others take its tasks."""
+
+
+def take_over_soon() -> None:
+    """Have Prefect's servers take over the tasks of one that was killed, if they share them.
+
+    Docket's default is 5 minutes, during which the loop of a killed server runs nowhere. Its worker
+    takes another timeout, but Prefect creates it without one and has no setting for it.
+    """
+    from docket import Worker
+    from prefect.server.api import background_workers
+    from prefect.settings import get_current_settings
+
+    if get_current_settings().server.docket.url.startswith("memory:"):
+        return
+    worker = functools.partial(Worker, redelivery_timeout=TAKEOVER)
+    background_workers.Worker = worker  # type: ignore[assignment,attr-defined]
+
+
+STOP_SECONDS = 3.0
+"""How long Prefect's consumers of events may take to stop."""
+
+
+def run_prefect_services(settings: Settings) -> None:
+    """Run Prefect's background services without its API, until SIGTERM or SIGINT."""
+    collect_in_thread()
+    from docket import Docket
+    from prefect.logging.configuration import setup_logging
+    from prefect.server.api.background_workers import background_worker
+    from prefect.server.services.base import Service
+    from prefect.settings import get_current_settings
+
+    setup_logging()
+    _adapt()
+    shared = get_current_settings().server.docket
+
+    async def check_redis() -> None:
+        await eviction_policy(settings)
+
+    monitor = Monitor("prefect")
+    monitor.checks["redis"] = check_redis
+
+    async def run() -> None:
+        loop, stopping = asyncio.get_running_loop(), asyncio.Event()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, stopping.set)
+        async with (
+            management_port(settings, Part.PREFECT, monitor),
+            Docket(name=shared.name, url=shared.url, execution_ttl=timedelta(0)) as docket,
+        ):
+            services = asyncio.create_task(Service.run_services())
+            # Its end waits for the tasks in hand: those of a killed server wait for TAKEOVER.
+            async with background_worker(docket):
+                waiting = asyncio.create_task(stopping.wait())
+                await asyncio.wait({services, waiting}, return_when=asyncio.FIRST_COMPLETED)
+            services.cancel()
+            # prefect-redis sometimes loses this; the end of the loop cancels what is left again.
+            await asyncio.wait({services}, timeout=STOP_SECONDS)
+
+    asyncio.run(run())
+
+
+def create_closed_app(login: str, *, with_services: bool) -> Callable[..., Awaitable[Any]]:
     """Create Prefect's application that requires this login (name:password).
 
     Raises:
@@ -41,7 +119,7 @@ def create_closed_app(login: str) -> Callable[..., Awaitable[Any]]:
     taken = get_current_settings().server.api.auth_string
     if taken is None or taken.get_secret_value() != login:
         raise NotReady(f"Prefect's settings do not take {AUTHENTICATION} from the environment")
-    return create_app()
+    return create_app(with_services=with_services)
 
 
 LONGEST_STATE_TEXT = 10_000

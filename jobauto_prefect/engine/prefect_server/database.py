@@ -43,14 +43,15 @@ async def upgrade_prefect_tables() -> None:
     from prefect.server.models.block_registration import run_block_auto_registration
     from prefect.settings import get_current_settings
 
-    if not get_current_settings().server.database.migrate_on_start:
+    server = get_current_settings().server
+    if not server.database.migrate_on_start:
         return
     database: Any = provide_database_interface()
     engine = await database.engine()
     try:
         before = await _revision(engine)
         await database.create_db()
-        if await _revision(engine) != before:
+        if await _revision(engine) != before and server.register_blocks_on_start:
             async with await database.session() as session:
                 await run_block_auto_registration(session=session)
     finally:

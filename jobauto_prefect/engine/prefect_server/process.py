@@ -8,6 +8,7 @@ from collections.abc import Mapping
 
 import httpx
 
+from jobauto_prefect.engine.prefect_server.redis import redis_environment
 from jobauto_prefect.errors import PrefectUnavailable
 from jobauto_prefect.home import make_folder
 from jobauto_prefect.settings import Settings
@@ -39,21 +40,25 @@ def prefect_command(
     return argv, prefect_environment(settings, inherited)
 
 
-def prefect_environment(settings: Settings, inherited: Mapping[str, str]) -> dict[str, str]:
-    """Return the environment of a Prefect server with its UI and services.
+def prefect_environment(
+    settings: Settings, inherited: Mapping[str, str], *, with_services: bool = True
+) -> dict[str, str]:
+    """Return the environment of a Prefect server, with its background services or without.
 
     Its files are in the folder `prefect` of the home. Inherited `PREFECT_*` variables win, except
     for the addresses, which come from the settings.
+
+    Raises:
+        NotReady: the package for JOBAUTO_REDIS_URL is not installed.
     """
     home = settings.home / "prefect"
     make_folder(home)  # Prefect creates no parent folders
     environment = {"PREFECT_HOME": str(home), **QUIET, **inherited}
+    environment |= redis_environment(settings, inherited, with_services=with_services)
     return environment | {
         "PREFECT_SERVER_API_HOST": settings.api_host,
         "PREFECT_SERVER_API_PORT": str(settings.prefect_port),
         "PREFECT_API_URL": settings.prefect_api_url,
-        # One server, one process: no need to keep its application object for a second one.
-        "PREFECT__SERVER_FINAL": "1",
     }
 
 

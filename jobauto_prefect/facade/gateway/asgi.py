@@ -35,8 +35,10 @@ from jobauto_prefect.monitoring.ports import Part, management_port
 from jobauto_prefect.settings import Settings, load_settings
 
 
-def application() -> ASGIApp:
+def application(*, with_services: bool = True) -> ASGIApp:
     """Create it for a server: `uvicorn --factory jobauto_prefect.facade.gateway.asgi:application`.
+
+    `with_services`: with Prefect's background services.
 
     Raises:
         NotReady: the installation lacks its key or its tables.
@@ -47,18 +49,22 @@ def application() -> ASGIApp:
     monitor = GatewayMonitor()
     monitor.checks["ledger"] = ledger_check(ledger)
     monitor.checks["prefect"] = check_answers(f"{settings.prefect_api_url}/health")
-    return create_gateway(settings, ledger, monitor)
+    return create_gateway(settings, ledger, monitor, with_services=with_services)
 
 
 def create_gateway(
-    settings: Settings, ledger: Ledger, monitor: GatewayMonitor | None = None
+    settings: Settings,
+    ledger: Ledger,
+    monitor: GatewayMonitor | None = None,
+    *,
+    with_services: bool = True,
 ) -> ASGIApp:
     """Put the gateway in front of this process's Prefect application.
 
     Prefect requires a password that only the gateway knows.
     """
     inner = f"door:{secrets.token_urlsafe(32)}"
-    prefect = cast("FastAPI", create_closed_app(inner))
+    prefect = cast("FastAPI", create_closed_app(inner, with_services=with_services))
     _make_document_once(prefect)
     _answer_without_bodies(prefect)
     monitor = monitor or GatewayMonitor()

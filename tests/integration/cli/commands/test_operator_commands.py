@@ -21,6 +21,7 @@ from jobauto_prefect.ledger.records import Company, CredentialType, Job, RunTemp
 from jobauto_prefect.settings import Settings
 from tests.support.homes import Home, InProcessHome
 from tests.support.ports import free_port
+from tests.support.redis_server import redis_server
 from tests.support.secrets import SECRET
 from tests.support.servers import facade, prefect_client
 
@@ -240,6 +241,28 @@ def test_the_doctor_of_an_empty_home_says_what_to_run_first(tmp_path: Path) -> N
 
     assert found["migrations"][0]["fix"] == "jobauto db upgrade"
     assert found["facade"][0]["status"] == "wrong"
+
+
+def test_the_doctor_says_whether_redis_answers_and_keeps_its_keys(tmp_path: Path) -> None:
+    home = InProcessHome(tmp_path)
+    found = []
+    for policy in ("noeviction", "allkeys-lru"):
+        with redis_server(tmp_path, policy) as url:
+            home.environment["JOBAUTO_REDIS_URL"] = url
+            found += checks(home, code=1)["Redis"]
+            if policy == "noeviction":
+                home.environment["JOBAUTO_REDIS_URL"] = url.replace("redis://:", "redis://:x")
+                found += checks(home, code=1)["Redis"]
+    found += checks(home, code=1)["Redis"]  # it has ended
+    told = [(one["status"], one["message"].partition(" (")[0]) for one in found]
+    assert told == [
+        ("ok", "answers, and keeps its keys when its memory is full"),
+        ("wrong", "Redis does not answer"),
+        ("warning", "it deletes keys when its memory is full"),
+        ("wrong", "Redis does not answer"),
+    ]
+    assert "allkeys-lru" in found[2]["message"]
+    assert SECRET not in json.dumps(found)
 
 
 def test_lists_take_the_filters_of_the_rest_contract_and_the_columns_asked_for(home: Home) -> None:
