@@ -386,6 +386,7 @@ OTHERS = (
     Route("GET", "/saved_searches/{id}", SYSTEM),
     Route("DELETE", "/saved_searches/{id}", SYSTEM, action=A.DELETE),
     Route("POST", "/saved_searches/filter", SYSTEM, R.SYNTHETIC),
+    Route("GET", "/observed-states", JOBS, R.SYNTHETIC),  # since Prefect 3.9
     Route("GET", "/collections/views/{view}", APPLICATIONS, R.ANYONE),
     Route("POST", "/ui/schemas/validate", APPLICATIONS, R.SCHEMA),
     Route("GET", "/csrf-token", APPLICATIONS, R.ANYONE, R.ANYONE),

@@ -406,6 +406,11 @@ async def _no_records(_scoped: ScopedRequest) -> Any:
     return []
 
 
+async def _no_states(_scoped: ScopedRequest) -> Any:
+    """Return an empty list, which offers Prefect's own states: others' names may tell something."""
+    return []
+
+
 async def _deployments_by_flow(scoped: ScopedRequest) -> Any:
     counts = await scoped.ownership.deployments_by_flow(scoped.scope)
     return {flow_id: counts.get(flow_id, 0) for flow_id in _requested_flows(scoped)}
@@ -427,6 +432,7 @@ RESPONSES: Mapping[str, Response] = {
     "/admin/settings": _settings,
     "/saved_searches/": _no_records,
     "/automations/": _no_records,
+    "/observed-states": _no_states,
     "/ui/flows/count-deployments": _deployments_by_flow,
     "/ui/flows/next-runs": _no_next_runs,
 }

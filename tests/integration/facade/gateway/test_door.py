@@ -207,6 +207,7 @@ def test_what_prefects_pages_need_is_answered_without_others(gate: Gateway) -> N
         about = f"prefect.deployment.{gate.deployment(OURS)}"
         assert viewer.get(f"/automations/related-to/{about}").json() == []
         assert viewer.post("/saved_searches/filter", json={}).json() == []
+        assert viewer.get("/observed-states").json() == []
 
 
 def test_secrets_of_blocks_need_a_permission_and_leave_an_entry(gate: Gateway) -> None:
