@@ -40,6 +40,20 @@ def steps(document: str) -> Iterator[File | Command]:
             yield File(named["name"], block["body"])
 
 
+def unused_blocks(document: str) -> list[str]:
+    """The other blocks, by their first lines."""
+    return [
+        block["body"].partition("\n")[0]
+        for block in FENCE.finditer(document)
+        if block["kind"] != "console" and not FILE_NAME.search(document[: block.start()])
+    ]
+
+
+def prose(document: str) -> str:
+    """A document without its blocks."""
+    return FENCE.sub("", document)
+
+
 def _commands(body: str) -> Iterator[Command]:
     for part in re.split(r"^\$ ", body, flags=re.MULTILINE)[1:]:
         words, *answer = re.split(r"(?<!\\)\n", part, maxsplit=1)
