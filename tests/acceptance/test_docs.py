@@ -1,14 +1,25 @@
-"""The first hour: what the tutorial, README and definition page tell people to do, done."""
+"""What the tutorial, README, definition page and how-to pages tell people to do, done."""
 
 import json
 import re
+import socket
+import ssl
 import time
-from collections.abc import Iterator
+import uuid
+from collections.abc import Iterator, Mapping
+from pathlib import Path
 
 import pytest
+from psycopg import sql
+from sqlalchemy import make_url
+from websockets.sync.client import ClientConnection, connect
+from websockets.typing import Subprotocol
 
-from tests.support.guides import Command, File, Shell, is_answer, steps
+from tests.support.databases import POSTGRESQL, postgresql
+from tests.support.guides import Command, File, Shell, is_answer, prose, steps, unused_blocks
+from tests.support.nginx import nginx
 from tests.support.paths import ROOT
+from tests.support.ports import free_port
 from tests.support.service import Service
 from tests.support.waits import eventually
 
@@ -22,8 +33,15 @@ NUMBERED = re.compile(r"\b(job |#)\d+")
 @pytest.fixture(scope="module")
 def own_service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
     """A service in which nothing has happened yet."""
-    home = tmp_path_factory.mktemp("first") / "home"
-    service = Service(home, JOBAUTO_GRACE_SECONDS="2", LANG="C.UTF-8", TZ="UTC")
+    person = tmp_path_factory.mktemp("first")
+    service = Service(
+        person / ".jobauto",
+        HOME=str(person),
+        JOBAUTO_TRUSTED_PROXIES="127.0.0.1",
+        JOBAUTO_GRACE_SECONDS="2",
+        LANG="C.UTF-8",
+        TZ="UTC",
+    )
     service.start()
     try:
         yield service
@@ -34,6 +52,10 @@ def own_service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
 def environment_of(service: Service) -> dict[str, str]:
     addresses = {"JOBAUTO_URL": service.url, "PREFECT_API_URL": f"{service.prefect}/api"}
     return service.environment | addresses
+
+
+def real_addresses(service: Service) -> dict[str, str]:
+    return dict(zip(IN_DOCUMENTS, (service.url, service.prefect), strict=True))
 
 
 def await_an_hour_that_lasts() -> None:
@@ -48,24 +70,30 @@ def await_an_hour_that_lasts() -> None:
 
 def test_the_documents_do_what_they_say(own_service: Service) -> None:
     await_an_hour_that_lasts()
-    real = dict(zip(IN_DOCUMENTS, (own_service.url, own_service.prefect), strict=True))
+    real = real_addresses(own_service)
     with Shell(own_service.home.parent, environment_of(own_service)) as shell:
         for name in DOCUMENTS:
             for step in steps((ROOT / name).read_text()):
                 follow(name, step, shell, real)
 
 
-def follow(name: str, step: File | Command, shell: Shell, real: dict[str, str]) -> None:
+def follow(name: str, step: File | Command, shell: Shell, real: Mapping[str, str]) -> None:
+    """Do a step; `real` is what this test has in place of what the document says."""
     if isinstance(step, File):
-        shell.write(step)
+        shell.write(File(replace(step.name, real), replace(step.content, real)))
         return
-    words = step.words
-    for written, address in real.items():
-        words = words.replace(written, address)
-    expected, answer = (NUMBERED.sub(r"\1N", text) for text in (step.answer, shell.type(words)))
+    expected, answer = (
+        NUMBERED.sub(r"\1N", text) for text in (step.answer, shell.type(replace(step.words, real)))
+    )
     assert is_answer(expected, answer), (
         f"{name}: $ {step.words}\n{answer}\n-- instead of\n{expected}"
     )
+
+
+def replace(text: str, real: Mapping[str, str]) -> str:
+    for written, actual in real.items():
+        text = text.replace(written, actual)
+    return text
 
 
 ENVIRONMENT = """
@@ -120,3 +148,112 @@ def seen_by(service: Service, template: str) -> set[str]:
 
     output = service.rest().get(f"/api/v1/job/{eventually(ended, 60)}/output.txt").text
     return set(re.findall(r"^(\w+)=", output, re.MULTILINE))
+
+
+HOW_TO = ROOT / "docs" / "how-to"
+PAGES = {page.stem: page.read_text() for page in HOW_TO.glob("*.md") if page.stem != "README"}
+WORDS = 400
+NOT_RUN = {
+    "nginx -t && systemctl reload nginx": "the test starts an nginx of its own",
+    "createdb check_ledger && createdb check_prefect": "tests/integration/backup restores there",
+    "systemctl disable --now jobauto-facade jobauto-services jobauto-prefect "
+    "'jobauto-worker@*'": "needs systemd",
+    "days:": "a part of the file above it",
+    "export JOBAUTO_URL=https://jobauto.acme.example "
+    "PREFECT_API_URL=https://prefect.acme.example/api": "needs another machine",
+}
+"""The blocks of how-to pages that nobody runs, by their first lines, and why."""
+WITH_MORE = {"behind-nginx", "start-on-a-database-row", "remove-it"}
+"""Pages with tests of their own."""
+PREFECT_HOST = "prefect.acme.example"
+
+
+def test_how_to_pages_are_short_and_all_their_blocks_are_run() -> None:
+    index = (HOW_TO / "README.md").read_text()
+    for name, page in PAGES.items():
+        assert len(prose(page).split()) <= WORDS, name
+        assert f"({name}.md)" in index
+    unused = [first for page in PAGES.values() for first in unused_blocks(page)]
+    assert sorted(unused) == sorted(NOT_RUN)
+
+
+@pytest.fixture(scope="module")
+def acme(own_service: Service) -> Service:
+    """The service with the company and the run template that README makes."""
+    folder = own_service.home.parent
+    files = [step for step in steps((ROOT / "README.md").read_text()) if isinstance(step, File)]
+    for file in files:
+        (folder / file.name).write_text(file.content)
+    applied = own_service.jobauto("apply", *(str(folder / file.name) for file in files), "--yes")
+    assert applied.returncode == 0, applied.stderr
+    return own_service
+
+
+@pytest.mark.parametrize("name", sorted(PAGES.keys() - WITH_MORE))
+def test_a_how_to_page_does_what_it_says(acme: Service, name: str) -> None:
+    with Shell(acme.home.parent, environment_of(acme)) as shell:
+        for step in steps(PAGES[name]):
+            follow(name, step, shell, real_addresses(acme))
+
+
+def test_a_row_of_a_database_starts_a_job_as_its_page_says(acme: Service) -> None:
+    name, mine = "start-on-a-database-row", f"jobauto_test_{uuid.uuid4().hex}"
+    server = make_url(POSTGRESQL)
+    real = {"webshop": mine, "jobauto_reader": f"{mine}_reader"}
+    real |= {"127.0.0.1": str(server.host), "5432": str(server.port)}
+    login = {"PGHOST": server.host, "PGPORT": server.port, "PGUSER": server.username}
+    login |= {"PGPASSWORD": server.password}
+    environment = {key: str(value) for key, value in login.items() if value is not None}
+    with postgresql() as connection:
+        try:
+            with Shell(acme.home.parent, environment_of(acme) | environment) as shell:
+                for step in steps(PAGES[name]):
+                    follow(name, step, shell, real)
+        finally:
+            drop = "DROP DATABASE IF EXISTS {} WITH (FORCE)", "DROP ROLE IF EXISTS {}"
+            for statement, what in zip(drop, (mine, f"{mine}_reader"), strict=True):
+                connection.execute(sql.SQL(statement).format(sql.Identifier(what)))
+
+
+def test_others_reach_it_through_nginx_as_its_page_says(acme: Service, tmp_path: Path) -> None:
+    port, person = free_port(), acme.home.parent
+    real = {"/etc/nginx": str(tmp_path), "listen 443": f"listen {port}"}
+    for written, actual in real_addresses(acme).items():
+        real[f".example {written.rpartition(':')[2]};"] = f".example {actual.rpartition(':')[2]};"
+    (tmp_path / "conf.d").mkdir()
+    hosts = ("jobauto.acme.example", PREFECT_HOST)
+    curlrc = [f'connect-to = "{host}:443:127.0.0.1:{port}"' for host in hosts]
+    (person / ".curlrc").write_text("\n".join([*curlrc, f'cacert = "{tmp_path}/jobauto.crt"']))
+    own, *rest = steps(PAGES["behind-nginx"])
+    with Shell(person, environment_of(acme)) as shell:
+        follow("behind-nginx", own, shell, real)
+        follow("behind-nginx", rest[0], shell, real)
+        configuration = (tmp_path / "conf.d" / "jobauto.conf").read_text()
+        with nginx(tmp_path, configuration, port):
+            for step in rest[1:]:
+                follow("behind-nginx", step, shell, real)
+            with websocket_through(port, tmp_path / "jobauto.crt"):
+                pass
+    (person / ".curlrc").unlink()
+
+
+def websocket_through(port: int, certificate: Path) -> ClientConnection:
+    return connect(
+        f"wss://{PREFECT_HOST}/api/events/out",
+        sock=socket.create_connection(("127.0.0.1", port)),
+        ssl=ssl.create_default_context(cafile=certificate),
+        subprotocols=[Subprotocol("prefect")],
+    )
+
+
+def test_nothing_is_left_of_it_as_its_page_says(acme: Service) -> None:
+    """The last test: it ends the service."""
+    person = acme.home.parent
+    *before, removal = steps(PAGES["remove-it"])
+    with Shell(person, environment_of(acme)) as shell:
+        for step in before:
+            follow("remove-it", step, shell, {})
+        acme.stop()
+        follow("remove-it", removal, shell, {})
+    assert acme.processes() == {}
+    assert {path.name for path in person.glob(".*")} <= {".prefect"}

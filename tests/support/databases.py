@@ -139,14 +139,14 @@ def migrated_database(kind: str, directory: Path) -> Iterator[str]:
 def _created(model: str) -> str:
     name = f"jobauto_test_{uuid.uuid4().hex}"
     create = sql.SQL("CREATE DATABASE {} TEMPLATE {}")
-    with _postgresql() as server:
+    with postgresql() as server:
         server.execute(create.format(sql.Identifier(name), sql.Identifier(model)))
     return name
 
 
 def _drop(names: list[str]) -> None:
     if names:
-        with _postgresql() as server:
+        with postgresql() as server:
             for name in names:
                 if name in _kept:
                     _kept.pop(name).close()
@@ -204,7 +204,8 @@ def mariadb() -> Iterator[URL]:
 
 
 @contextmanager
-def _postgresql() -> Iterator[psycopg.Connection]:
+def postgresql() -> Iterator[psycopg.Connection]:
+    """A connection to the server of PostgreSQL, as its superuser."""
     try:
         connection = psycopg.connect(POSTGRESQL, autocommit=True, connect_timeout=60)
     except psycopg.OperationalError as error:

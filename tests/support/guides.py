@@ -2,6 +2,7 @@
 
 import re
 import subprocess
+import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +14,7 @@ FILE_NAME = re.compile(r"\(?`(?P<name>[\w./-]+\.\w+|bin/[\w-]+)`[^`\n]*:\s*\Z")
 
 ELLIPSIS = "…"  # in an answer: any text; on a line of its own: any lines
 END = "--- the command has ended with"
+PATIENCE = 180.0  # seconds for one command
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +40,20 @@ def steps(document: str) -> Iterator[File | Command]:
             yield from _commands(block["body"])
         elif named := FILE_NAME.search(document[: block.start()]):
             yield File(named["name"], block["body"])
+
+
+def unused_blocks(document: str) -> list[str]:
+    """The other blocks, by their first lines."""
+    return [
+        block["body"].partition("\n")[0]
+        for block in FENCE.finditer(document)
+        if block["kind"] != "console" and not FILE_NAME.search(document[: block.start()])
+    ]
+
+
+def prose(document: str) -> str:
+    """A document without its blocks."""
+    return FENCE.sub("", document)
 
 
 def _commands(body: str) -> Iterator[Command]:
@@ -98,9 +114,14 @@ class Shell:
         bash = self._bash
         assert bash.stdin is not None
         assert bash.stdout is not None
-        bash.stdin.write(f"{words}\necho; echo '{END}' $?\n")
-        bash.stdin.flush()
-        return "".join(_until_end(bash.stdout))
+        alarm = threading.Timer(PATIENCE, bash.kill)
+        alarm.start()
+        try:
+            bash.stdin.write(f"{words}\necho; echo '{END}' $?\n")
+            bash.stdin.flush()
+            return "".join(_until_end(bash.stdout))
+        finally:
+            alarm.cancel()
 
 
 def _until_end(output: IO[str]) -> Iterator[str]:
@@ -108,4 +129,4 @@ def _until_end(output: IO[str]) -> Iterator[str]:
         if line.startswith(END):
             return
         yield line
-    raise AssertionError("the shell has ended")
+    raise AssertionError(f"the shell has ended, or a command took {PATIENCE:.0f} s")

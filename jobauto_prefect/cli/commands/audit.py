@@ -29,7 +29,7 @@ DEFAULT_ROWS = 25
 PAGE = 1000
 
 User = Annotated[
-    int | None, typer.Option("--user", metavar="ID", min=1, help="Only what this user did.")
+    str | None, typer.Option("--user", metavar="LOGIN", help="Only what this user did.")
 ]
 Entity = Annotated[
     str | None, typer.Option("--entity", metavar="KIND", help="Only this kind: Job, Company …")

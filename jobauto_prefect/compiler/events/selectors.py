@@ -155,7 +155,8 @@ def selector_fault(text: Any, scope: SelectorScope) -> str | None:
 def _field_fault(name: str | int | None, scope: SelectorScope) -> str | None:
     if name in scope.fields:
         return None
-    return f"no event has the field {name}; there are {', '.join(scope.fields)}"
+    hint = "" if scope.closed else f"; a key of its context is $.{name}"
+    return f"no event has the field {name}; there are {', '.join(scope.fields)}{hint}"
 
 
 def _file_fault(selector: File, scope: SelectorScope) -> str | None:

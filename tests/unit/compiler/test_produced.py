@@ -16,6 +16,7 @@ from jobauto_prefect.compiler.events.job_outputs import (
 from jobauto_prefect.compiler.events.selectors import (
     FoundFile,
     Produced,
+    SelectorScope,
     UnresolvedSelector,
     Unusable,
     resolve,
@@ -324,6 +325,17 @@ def test_a_wrong_name_is_told_with_those_there_are() -> None:
     assert selector_fault("@file:x", selector_scope({"environment": {}})) == (
         "no event has the file x; there is none"
     )
+
+
+def test_a_key_of_a_changes_context_is_suggested_where_no_column_has_the_name() -> None:
+    changes = SelectorScope(["recordid", "context"])
+
+    fault = selector_fault("customer", changes)
+    assert fault is not None
+    assert fault.endswith("; a key of its context is $.customer")
+    assert selector_fault("$.customer", changes) is None
+    ends = SelectorScope(["recordid"], closed=True)
+    assert selector_fault("customer", ends) == "no event has the field customer; there are recordid"
 
 
 def test_a_file_is_found_by_entry_by_declared_name_and_by_its_own() -> None:

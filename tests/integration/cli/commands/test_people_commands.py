@@ -81,6 +81,7 @@ def test_tokens_are_listed_without_their_text_and_revoked(home: Home) -> None:
 @pytest.mark.spec("1.10")
 def test_the_trail_is_listed_and_exported_whole(home: Home) -> None:
     told(home, "user", "roles", "anna", "super_admin", "viewer")
+    assert told(home, "audit", "list", "--user", "anna") == {}
     listed = told(home, "audit", "list", "--entity", "UserRole")
     assert {one["action"] for one in listed.values()} == {"create"}
     assert all(one["actor"].startswith("os:") and one["door"] == "cli" for one in listed.values())

@@ -2,27 +2,21 @@
 
 import base64
 import contextlib
-import os
 import re
-import shutil
-import socket
-import subprocess
 import textwrap
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import httpx
-import pytest
 
 from jobauto_prefect.facade.compat.translation import PREFIXES
 from jobauto_prefect.ledger.store import Ledger
+from tests.support.nginx import nginx
 from tests.support.paths import ROOT
 from tests.support.ports import free_port
 
 PAGE = ROOT / "docs" / "migration.md"
 PASSWORD = "Topics-of-the-proxy 7"
-PATIENCE = 20  # seconds
 
 
 def block() -> str:
@@ -34,15 +28,6 @@ def block() -> str:
     return textwrap.dedent(found[0])
 
 
-def nginx() -> str:
-    found = shutil.which("nginx", path=f"{os.environ['PATH']}:/usr/sbin")
-    if found is None and os.environ.get("JOBAUTO_TEST_REQUIRE_SERVICES") == "1":
-        pytest.fail("nginx is not installed")
-    if found is None:
-        pytest.skip("nginx is not installed")
-    return found
-
-
 @contextlib.contextmanager
 def proxy(directory: Path, upstream: str) -> Iterator[str]:
     """nginx as the page says, with ports and an account of this test."""
@@ -51,29 +36,8 @@ def proxy(directory: Path, upstream: str) -> Iterator[str]:
     configuration = block().replace("bWNwOnBhc3N3b3Jk", account)
     configuration = configuration.replace("127.0.0.1:8001", f"127.0.0.1:{port}")
     configuration = configuration.replace("http://127.0.0.1:8000", upstream)
-    paths = ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
-    temporary = "".join(f"{name}_temp_path {directory}/{name};\n" for name in paths)
-    (directory / "nginx.conf").write_text(
-        f"daemon off;\npid {directory}/pid;\nerror_log stderr;\nevents {{}}\n"
-        f"http {{\naccess_log off;\n{temporary}{configuration}}}\n"
-    )
-    argv = [nginx(), "-p", str(directory), "-c", str(directory / "nginx.conf"), "-e", "stderr"]
-    with subprocess.Popen(argv, stderr=subprocess.PIPE, text=True) as process:
-        try:
-            _wait_for(port, process)
-            yield f"http://127.0.0.1:{port}"
-        finally:
-            process.terminate()
-            process.wait(PATIENCE)
-
-
-def _wait_for(port: int, process: subprocess.Popen[str]) -> None:
-    until = time.monotonic() + PATIENCE
-    while time.monotonic() < until and process.poll() is None:
-        with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), 1):
-            return
-        time.sleep(0.05)
-    pytest.fail("nginx does not start")
+    with nginx(directory, configuration, port):
+        yield f"http://127.0.0.1:{port}"
 
 
 def test_topics_are_reached_through_the_proxy_without_credentials(
