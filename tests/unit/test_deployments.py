@@ -56,6 +56,13 @@ def test_every_command_is_one(words: list[str]) -> None:
     assert {word for word in words if word.startswith("--")} <= options
 
 
+@pytest.mark.parametrize("path", UNITS, ids=lambda path: path.stem)
+def test_a_unit_starts_again_however_often_it_failed(path: Path) -> None:
+    unit = unit_of(path)
+    assert unit["Unit"]["StartLimitIntervalSec"] == "0"  # five quick failures would be the last
+    assert (unit["Service"]["Restart"], unit["Service"]["RestartSec"]) == ("on-failure", "2")
+
+
 @pytest.mark.parametrize("path", [FOLDER / "compose.yaml", FOLDER / "Dockerfile", *UNITS, *POOLS])
 def test_every_setting_is_one(path: Path) -> None:
     known = {f"JOBAUTO_{name.upper()}" for name in Settings.model_fields} | NO_FIELDS

@@ -3,6 +3,7 @@
 from concurrent.futures import ThreadPoolExecutor, wait
 from datetime import UTC, datetime
 from pathlib import Path
+from urllib.parse import urlsplit
 from uuid import UUID
 
 import pytest
@@ -40,6 +41,7 @@ from jobauto_prefect.ledger.states import JobState
 from jobauto_prefect.ledger.store import KEY_FACT, Ledger
 from jobauto_prefect.settings import Settings
 from tests.support.databases import both_databases, database
+from tests.support.ports import free_port
 from tests.support.secrets import SECRET
 
 ANNA = Actor(name="anna", door="rest", user_id=7, address="127.0.0.1", request_id="r-1")
@@ -304,6 +306,21 @@ def test_a_ledger_does_not_open_with_another_key_or_one_others_can_read(settings
     create_key(settings.key_path)
     with pytest.raises(KeyMissing, match="restore that file"):
         open_ledger(settings)
+
+
+def test_of_several_hosts_the_one_that_takes_writes_is_used(tmp_path: Path) -> None:
+    with database("postgresql", tmp_path) as url:
+        server, name = urlsplit(url), url.rpartition("/")[2]
+        nobody = f"host=127.0.0.1:{free_port()}"
+        hosts = f"{nobody}&host={server.hostname}:{server.port or 5432}"
+        login = server.netloc.rpartition("@")[0]
+        address = f"postgresql://{login}@/{name}?{hosts}&target_session_attrs=read-write"
+        settings = Settings(home=tmp_path, database_url=address)
+        create_key(settings.key_path)
+        engine = make_engine(settings.ledger_url)
+        migration.upgrade(engine)
+        engine.dispose()
+        open_ledger(settings).close()
 
 
 @both_databases
