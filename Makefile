@@ -31,6 +31,16 @@ test-quick: $(READY) ## Run the tests that need no server, in a minute
 soak: $(READY) ## Run the tests that take minutes
 	$(VENV)/bin/pytest -m soak
 
+OTHER := .venv-prefect
+CONTRACT := tests/unit/facade/gateway tests/integration/facade/gateway tests/integration/engine tests/integration/workers
+
+.PHONY: try-prefect
+try-prefect: ## Run the tests of what Prefect has to do with another one, V=3.9.1, and the newest of all else
+	rm -rf $(OTHER)
+	$(PYTHON) -m venv $(OTHER)
+	$(OTHER)/bin/pip install --quiet --editable '.[dev]' prefect==$(V)
+	$(OTHER)/bin/pytest -n 4 --dist loadfile --no-loadscope-reorder $(CONTRACT)
+
 .PHONY: check
 check: $(READY) ## Check style, types and layers
 	$(VENV)/bin/ruff check .
@@ -54,7 +64,7 @@ bench: $(READY) ## Measure what the README claims: benchmarks/results.json, docs
 
 .PHONY: clean
 clean: ## Remove the virtual environments and all caches
-	rm -rf $(INSTALLED) $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf $(INSTALLED) $(VENV) $(OTHER) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
 
 # What is run and what is worked on are apart: a service that runs keeps its files.
 $(INSTALLED)/.ready: $(PACKAGE)
