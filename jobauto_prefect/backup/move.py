@@ -28,7 +28,6 @@ from jobauto_prefect.definitions.storable import storable_json, storable_text
 from jobauto_prefect.errors import Conflict, LedgerUnavailable, NotReady
 from jobauto_prefect.ledger.audit.seal_verification import verify
 from jobauto_prefect.ledger.database.engine import long_limits
-from jobauto_prefect.ledger.database.migration import FACTS, OLDEST_FACT
 from jobauto_prefect.ledger.opening import open_ledger
 from jobauto_prefect.settings import Settings
 
@@ -230,12 +229,7 @@ def _require_empty(target: Database) -> tuple[str, str | None]:
         schema = postgresql.make_schema(connection)
         tables = {str(row[0]) for row in connection.execute(postgresql.COLUMNS, (schema,))}
         for table in sorted(tables):
-            query = sql.SQL("SELECT FROM {} WHERE {} LIMIT 1").format(
-                sql.Identifier(schema, table),
-                sql.SQL("name <> {}").format(OLDEST_FACT)  # our migrations write that one
-                if table == FACTS.name
-                else sql.SQL("true"),
-            )
+            query = sql.SQL("SELECT FROM {} LIMIT 1").format(sql.Identifier(schema, table))
             if connection.execute(query).rowcount:
                 raise Conflict(
                     f"the new database of {target.name} is not empty: the table {table} has rows;"

@@ -5,20 +5,17 @@ that release can leave out. What is no longer read goes one release later, and `
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from typing import cast
 
 from sqlalchemy import (
     Connection,
     Engine,
-    column,
-    delete,
     func,
-    insert,
     inspect,
     select,
-    table,
     text,
 )
 
@@ -33,8 +30,8 @@ UPGRADE_LOCK = 8_241_905
 OLDEST = "0035"
 """The oldest version of the tables whose program also works on those of this version."""
 
-FACTS, OLDEST_FACT = table("installation_value", column("name"), column("value")), "oldest version"
-"""Where the ledger keeps `OLDEST`, for older programs."""
+OLDEST_COLUMN = "oldest"
+"""Column of `VERSION_TABLE` with `OLDEST`, for older programs."""
 
 
 def newest() -> str:
@@ -53,10 +50,14 @@ def current(engine: Engine) -> str | None:
 
 
 def _revision(connection: Connection) -> str | None:
+    return _version(connection).get("version_num")
+
+
+def _version(connection: Connection) -> Mapping[str, str | None]:
     if not inspect(connection).has_table(VERSION_TABLE):
-        return None
-    version = connection.scalar(text(f"SELECT version_num FROM {VERSION_TABLE}"))  # noqa: S608
-    return None if version is None else str(version)
+        return {}
+    row = connection.execute(text(f"SELECT * FROM {VERSION_TABLE}")).mappings().first()  # noqa: S608
+    return cast("Mapping[str, str | None]", row or {})
 
 
 @contextmanager
@@ -94,8 +95,10 @@ def upgrade(engine: Engine, revision: str | None = None) -> tuple[str | None, st
         config.attributes["connection"] = connection
         command.upgrade(config, target)
         if target == newest():
-            connection.execute(delete(FACTS).where(FACTS.c.name == OLDEST_FACT))
-            connection.execute(insert(FACTS).values(name=OLDEST_FACT, value=OLDEST))
+            if OLDEST_COLUMN not in _version(connection):
+                connection.execute(text(f"ALTER TABLE {VERSION_TABLE} ADD {OLDEST_COLUMN} text"))
+            mine = text(f"UPDATE {VERSION_TABLE} SET {OLDEST_COLUMN} = :oldest")  # noqa: S608
+            connection.execute(mine, {"oldest": OLDEST})
     return before, target
 
 
@@ -113,7 +116,7 @@ def problem(engine: Engine) -> str | None:
                 f"the ledger's database is at version {version}, not {wanted};"
                 " run: jobauto db upgrade"
             )
-        oldest = connection.scalar(select(FACTS.c.value).where(FACTS.c.name == OLDEST_FACT))
+        oldest = _version(connection).get(OLDEST_COLUMN)
         if version > wanted and (oldest is None or oldest > wanted):
             return (
                 f"the ledger's database is at version {version}, for which this program, of"

@@ -45,7 +45,9 @@ class Inputs:
         return path
 
     def body(self, route: Route) -> Any:
-        operation = self._paths[route.path][route.method.lower()]
+        operation = self._paths.get(route.path, {}).get(
+            route.method.lower(), {}
+        )  # or of a later one
         content = operation.get("requestBody", {}).get("content", {}).get("application/json")
         return self.value(content["schema"], 0) if content else None
 
