@@ -12,9 +12,10 @@ MOST = 4.0
 
 HEAD = """# Performance
 
-Written by `make bench`, which installs the package and runs it by `jobauto up`, and measures the
-yardsticks in the same run, by themselves: figures of different runs or machines can't be compared,
-ratios within one can. Each row is also of `python -m benchmarks.NAME --json`.
+This page answers: how fast the service is, and how much memory and CPU it takes, compared with
+yardsticks of the same run. `make bench` writes it: it installs the package, runs it with
+`jobauto up`, and measures each yardstick by itself. Compare ratios within a run, not figures of
+different runs or machines. `python -m benchmarks.NAME --json` prints the rows of one benchmark.
 
 """
 
