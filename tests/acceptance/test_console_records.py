@@ -65,7 +65,9 @@ class Visitor:
 
     def _is_another(self, page: str) -> bool:
         state = self.browser.execute_script("return document.readyState")
-        return state == "complete" and self.browser.find_element(By.TAG_NAME, "html").id != page
+        # Between two pages the browser has none.
+        pages = self.browser.find_elements(By.TAG_NAME, "html")
+        return state == "complete" and any(found.id != page for found in pages)
 
     @property
     def text(self) -> str:
