@@ -119,7 +119,8 @@ def _revision(program: str, content: Content, schema: str) -> str:
     with _script(program, content, f"--table={VERSION_TABLE}") as script:
         for line in script:
             if (table := TABLE.fullmatch(line)) and _names(table) == (schema, VERSION_TABLE):
-                found = next(script, b"").decode(errors="replace").strip()
+                row = next(script, b"").decode(errors="replace").strip()
+                found = row.partition("\t")[0]  # the ledger's has a second column
     if not found:
         raise BackupDamaged(
             f"the dump has no table {schema}.{VERSION_TABLE}; name the schema it is of"
