@@ -356,8 +356,11 @@ def test_a_restore_that_died_is_used_by_nothing_and_says_what_helps(
     installations.make()
     child = os.fork()
     if child == 0:
-        setattr(restoration, at, lambda *_: os.kill(os.getpid(), signal.SIGKILL))
-        installations.restore()
+        try:
+            setattr(restoration, at, lambda *_: os.kill(os.getpid(), signal.SIGKILL))
+            installations.restore()
+        finally:  # else it would go on with the tests
+            os._exit(1)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == -signal.SIGKILL
     assert (installations.empty.home / RESTORING).exists()
     assert not installations.empty.key_path.exists()

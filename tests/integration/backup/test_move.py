@@ -80,10 +80,12 @@ class Installation(InProcessHome):
                 if what == at:
                     os.kill(os.getpid(), signal.SIGKILL)
 
-            move.AT_ONCE = 1
-            with replaced({}, self.environment):
-                move.move_databases(load_settings(), self.targets, kill_there)
-            os._exit(0)
+            try:
+                move.AT_ONCE = 1
+                with replaced({}, self.environment):
+                    move.move_databases(load_settings(), self.targets, kill_there)
+            finally:  # else it would go on with the tests
+                os._exit(1)
         assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == -signal.SIGKILL
 
     def run_sql(self, name: str, *statements: str) -> None:
