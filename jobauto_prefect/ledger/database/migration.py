@@ -10,14 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import cast
 
-from sqlalchemy import (
-    Connection,
-    Engine,
-    func,
-    inspect,
-    select,
-    text,
-)
+from sqlalchemy import Connection, Engine, func, inspect, select, text
 
 from jobauto_prefect.errors import NotReady
 
@@ -94,7 +87,7 @@ def upgrade(engine: Engine, revision: str | None = None) -> tuple[str | None, st
             return before, before
         config.attributes["connection"] = connection
         command.upgrade(config, target)
-        if target == newest():
+        if before != target == newest():  # who only starts a part may not own the tables
             if OLDEST_COLUMN not in _version(connection):
                 connection.execute(text(f"ALTER TABLE {VERSION_TABLE} ADD {OLDEST_COLUMN} text"))
             mine = text(f"UPDATE {VERSION_TABLE} SET {OLDEST_COLUMN} = :oldest")  # noqa: S608
