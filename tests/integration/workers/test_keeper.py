@@ -16,7 +16,8 @@ HOUR = timedelta(hours=1)
 def test_a_window_takes_the_run_of_prefects_scheduler_or_gets_one(
     watch: Watch, plant: Plant
 ) -> None:
-    watch.schedule(interv="h")
+    minute = (datetime.now(UTC).minute + 30) % 60  # no window comes due meanwhile
+    watch.schedule(interv="c", cron=f"{minute} * * * *")
     eventually(lambda: watch.runs("SCHEDULED"))
     first = watch.record().next_schedule
     assert first is not None
