@@ -37,6 +37,11 @@ def lead_of(plant: Plant) -> str:
     return f"{company['name']} / {plant.template['name']}"
 
 
+def hourly() -> str:
+    """A cron each hour, whose next window does not come while we look."""
+    return f"{(datetime.now(PRAGUE).minute + 30) % 60} * * * *"
+
+
 def next_hours(watch: Watch, count: int) -> list[datetime]:
     first = watch.record().next_schedule
     assert first is not None
@@ -46,7 +51,7 @@ def next_hours(watch: Watch, count: int) -> list[datetime]:
 def test_the_next_three_runs_are_made_where_prefect_differs_and_withdrawn_with_a_change(
     watch: Watch, plant: Plant
 ) -> None:
-    watch.schedule(interv="h", delay=60, timezone="Europe/Prague")
+    watch.schedule(interv="c", cron=hourly(), delay=60, timezone="Europe/Prague")
     expected = next_hours(watch, 3)
     runs = watch.runs("SCHEDULED")
     assert due_of(runs) == expected
@@ -80,7 +85,7 @@ def test_no_run_is_made_more_than_a_day_ahead(watch: Watch) -> None:
 
 
 def test_a_window_takes_the_run_that_was_made_ahead(watch: Watch, plant: Plant) -> None:
-    watch.schedule(interv="h", delay=60)
+    watch.schedule(interv="c", cron=hourly(), delay=60)
     (first, *others) = next_hours(watch, 3)
     ahead = {due_of([run])[0]: run for run in watch.runs("SCHEDULED")}
     watch.go_to(first + timedelta(seconds=1))
@@ -95,8 +100,7 @@ def test_a_window_takes_the_run_that_was_made_ahead(watch: Watch, plant: Plant) 
 def test_the_next_run_of_prefects_schedule_bears_our_name_and_later_ones_prefects(
     watch: Watch, plant: Plant
 ) -> None:
-    minute = (datetime.now(PRAGUE).minute + 30) % 60  # it does not come while we look
-    watch.schedule(interv="c", cron=f"{minute} * * * *", timezone="Europe/Prague")
+    watch.schedule(interv="c", cron=hourly(), timezone="Europe/Prague")
     (first,) = next_hours(watch, 1)
     eventually(lambda: len(watch.runs("SCHEDULED")) > 1)
     look(watch)
