@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from datetime import datetime
 from typing import Annotated, Any
@@ -205,7 +205,9 @@ async def _renewal(raw: RawBody) -> Renewal | tuple[SignOfLife, InvalidInput]:
     try:
         return await read_message(Renewal, raw)
     except InvalidInput as error:
-        return await read_message(SignOfLife, raw), error
+        with suppress(InvalidInput):
+            return await read_message(SignOfLife, raw), error
+        raise
 
 
 @router.post("/renewals")

@@ -402,12 +402,7 @@ async def _settings(_scoped: ScopedRequest) -> Any:
 
 
 async def _no_records(_scoped: ScopedRequest) -> Any:
-    """Return an empty list: automations and saved searches are for administrators."""
-    return []
-
-
-async def _no_states(_scoped: ScopedRequest) -> Any:
-    """Return an empty list, which offers Prefect's own states: others' names may tell something."""
+    """Return an empty list: these are for administrators, or tell something of other companies."""
     return []
 
 
@@ -432,7 +427,7 @@ RESPONSES: Mapping[str, Response] = {
     "/admin/settings": _settings,
     "/saved_searches/": _no_records,
     "/automations/": _no_records,
-    "/observed-states": _no_states,
+    "/observed-states": _no_records,
     "/ui/flows/count-deployments": _deployments_by_flow,
     "/ui/flows/next-runs": _no_next_runs,
 }

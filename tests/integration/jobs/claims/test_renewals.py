@@ -302,6 +302,13 @@ def test_a_renewal_that_can_not_be_read_is_a_sign_of_life(
     assert renewed_at() == after
 
 
+def test_a_renewal_of_nobody_is_refused_with_every_fault(claims: httpx.Client) -> None:
+    answer = claims.post("/renewals", json={"number": 0})
+    assert answer.status_code == 400
+    for name in ("worker", "instance", "number"):
+        assert f'"/{name}"' in answer.text
+
+
 def test_messages_of_a_newer_worker_are_read(
     claims: httpx.Client, retried: dict[str, Any], renew: Renewing
 ) -> None:
