@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.podman import require
+
 PATIENCE = 20  # seconds
 
 
@@ -23,7 +25,9 @@ def nginx(directory: Path, configuration: str, port: int) -> Iterator[None]:
         f"daemon off;\npid {directory}/pid;\nerror_log stderr;\nevents {{}}\n"
         f"http {{\naccess_log off;\n{temporary}{configuration}}}\n"
     )
-    argv = [_program(), "-p", str(directory), "-c", str(directory / "nginx.conf"), "-e", "stderr"]
+    program = shutil.which("nginx", path=f"{os.environ['PATH']}:/usr/sbin")
+    require(program, "nginx")
+    argv = [str(program), "-p", str(directory), "-c", str(directory / "nginx.conf"), "-e", "stderr"]
     with subprocess.Popen(argv, stderr=subprocess.PIPE, text=True) as process:
         try:
             _wait_for(port, process)
@@ -31,15 +35,6 @@ def nginx(directory: Path, configuration: str, port: int) -> Iterator[None]:
         finally:
             process.terminate()
             process.wait(PATIENCE)
-
-
-def _program() -> str:
-    found = shutil.which("nginx", path=f"{os.environ['PATH']}:/usr/sbin")
-    if found is None and os.environ.get("JOBAUTO_TEST_REQUIRE_SERVICES") == "1":
-        pytest.fail("nginx is not installed")
-    if found is None:
-        pytest.skip("nginx is not installed")
-    return found
 
 
 def _wait_for(port: int, process: subprocess.Popen[str]) -> None:

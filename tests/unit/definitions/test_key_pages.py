@@ -70,7 +70,7 @@ def placed(document: Any, key: Key, value: Any, known: Sequence[Key]) -> Any:
 def launch(document: Any, **values: str) -> Prepared:
     return prepare(
         parse(document),
-        directory="/work/job-1",
+        directory="/srv/job-1",
         company=Layer(),
         template=Layer(values),
         overrides=Layer(),
