@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from jobauto_prefect.ledger.audit.trail import Actor
     from jobauto_prefect.ledger.store import Ledger
-    from jobauto_prefect.settings import Settings
 
 
 @contextlib.contextmanager
@@ -25,28 +24,6 @@ def open_local_ledger() -> "Iterator[Ledger]":
         yield ledger
     finally:
         ledger.close()
-
-
-def upgrade_prefect(settings: "Settings") -> None:
-    """Bring Prefect's tables on PostgreSQL to its version, one process at a time.
-
-    Those on SQLite have one server, which does that when it starts.
-    """
-    import asyncio
-
-    from jobauto_prefect.engine.prefect_server.database import (
-        prefect_database_url,
-        upgrade_prefect_tables,
-    )
-    from jobauto_prefect.ledger.database.engine import database_errors, long_limits, make_engine
-    from jobauto_prefect.ledger.database.migration import upgrade_lock
-
-    if not prefect_database_url(settings).startswith("postgresql"):
-        return
-    engine = make_engine(settings.ledger_url, long_limits(settings))
-    with database_errors(), upgrade_lock(engine):
-        asyncio.run(upgrade_prefect_tables())
-    engine.dispose()
 
 
 def local_actor() -> "Actor":

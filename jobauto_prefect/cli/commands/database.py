@@ -30,7 +30,7 @@ def upgrade(as_json: Json = False) -> None:
 
     Parts of this release and of the one before may run meanwhile.
     """
-    from jobauto_prefect.cli.local_ledger import upgrade_prefect
+    from jobauto_prefect.cli.service.installation import upgrade_prefect
     from jobauto_prefect.ledger.database import migration
     from jobauto_prefect.settings import load_settings
 

@@ -87,7 +87,7 @@ def start_prefect(
 
     import uvicorn
 
-    from jobauto_prefect.cli.local_ledger import upgrade_prefect
+    from jobauto_prefect.cli.service.installation import upgrade_prefect
     from jobauto_prefect.engine.prefect_server.process import prefect_environment, prefect_names
     from jobauto_prefect.facade.server_options import server_options
     from jobauto_prefect.home import close_home

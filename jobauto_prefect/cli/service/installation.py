@@ -1,5 +1,6 @@
 """Prepares a home: key, tables, the first user, a token for its worker."""
 
+import asyncio
 import contextlib
 import os
 import secrets
@@ -10,6 +11,10 @@ from pathlib import Path
 
 from jobauto_prefect.cli.local_ledger import local_actor
 from jobauto_prefect.cli.service.program import part_environment, program_command
+from jobauto_prefect.engine.prefect_server.database import (
+    prefect_database_url,
+    upgrade_prefect_tables,
+)
 from jobauto_prefect.errors import Conflict, KeyMissing, NotReady
 from jobauto_prefect.home import make_home
 from jobauto_prefect.ledger.access.tokens import bearer, issue_worker_token
@@ -70,6 +75,19 @@ def prepare_home(settings: Settings) -> PreparedHome:
     return PreparedHome(
         ledger, _ensure_worker_token(settings, ledger), _create_first_user(settings, ledger)
     )
+
+
+def upgrade_prefect(settings: Settings) -> None:
+    """Bring Prefect's tables on PostgreSQL to its version, one process at a time.
+
+    Those on SQLite have one server, which does that when it starts.
+    """
+    if not prefect_database_url(settings).startswith("postgresql"):
+        return
+    engine = make_engine(settings.ledger_url, long_limits(settings))
+    with database_errors(), migration.upgrade_lock(engine):
+        asyncio.run(upgrade_prefect_tables())
+    engine.dispose()
 
 
 def _open_ledger(settings: Settings) -> Ledger:
