@@ -15,6 +15,7 @@ from fastapi import FastAPI
 
 from jobauto_prefect.definitions.validation.record_files import RECORD_KINDS, record_validator
 from jobauto_prefect.definitions.validation.schema import validator
+from jobauto_prefect.engine.parts import reported
 from jobauto_prefect.engine.prefect_server.process import wait_ready
 from jobauto_prefect.engine.services.background import run_services
 from jobauto_prefect.errors import Conflict, PrefectUnavailable
@@ -54,8 +55,9 @@ def application() -> FastAPI:
     settings = load_settings()
     begin_tracing("facade")
     load_everything()
-    app = create_app(settings, _open_ledger(settings))
-    _add_listeners(app, settings)
+    ledger = _open_ledger(settings)
+    app = create_app(settings, ledger)
+    _add_listeners(app, settings, ledger)
     return app
 
 
@@ -73,7 +75,7 @@ def application_with_services() -> FastAPI:
     ledger = _open_ledger(settings)
     app = create_app(settings, ledger)
     monitor = app.state.service.monitor
-    _add_listeners(app, settings)
+    _add_listeners(app, settings, ledger)
     _watch_services(monitor, settings, ledger)
     _extend_lifespan(app, functools.partial(_services, settings, ledger, monitor))
     return app
@@ -101,9 +103,10 @@ def load_everything() -> None:
         record_validator(kind)
 
 
-def _add_listeners(app: FastAPI, settings: Settings) -> None:
-    """Add the socket for commands and the management port."""
+def _add_listeners(app: FastAPI, settings: Settings, ledger: Ledger) -> None:
+    """Add the socket for commands, the management port and the reports of this part."""
     monitor = app.state.service.monitor
+    _extend_lifespan(app, functools.partial(reported, ledger, settings, Part.FACADE))
     _extend_lifespan(app, functools.partial(serve_local_socket, app, settings))
     _extend_lifespan(app, functools.partial(management_port, settings, Part.FACADE, monitor))
 
@@ -158,7 +161,7 @@ async def run_all_services(
     timetable = timetable_of(ledger, settings)
     wanted = timetable.wanted
     loops = monitor.loops if monitor is not None else None
-    async with asyncio.TaskGroup() as tasks:
+    async with reported(ledger, settings, Part.SERVICES), asyncio.TaskGroup() as tasks:
         tasks.create_task(run_services(settings, ledger, timetable, loops))
         tasks.create_task(
             Poller(ledger, settings, wanted[Topic.EVENTS], wanted[Topic.SOURCES]).run()

@@ -98,6 +98,7 @@ class LedgerMetrics:
                         self._ledger.clock(),
                         lease_seconds=self._settings.lease_seconds,
                         sign_in_seconds=self._settings.sign_in_window_seconds,
+                        pool=self._settings.pool,
                     )
                 ended = time.monotonic()
                 self._until = ended + REREAD_FACTOR * (ended - began)
@@ -139,6 +140,9 @@ def _jobs(figures: Figures) -> Iterator[Family]:
     ]
     about = "Workers by work pool; hindered: living ones that can't do all they should."
     yield Family("jobauto_workers", about, workers, ("pool", "state"))
+    due = [Sample(number, key) for key, number in figures.due.items()]
+    about = "Jobs that a worker could start now (scheduled) and those that run, by work pool."
+    yield Family("jobauto_jobs_due", about, due, ("pool", "state"))
 
 
 def _windows(figures: Figures) -> Iterator[Family]:
@@ -198,6 +202,9 @@ def _safety(figures: Figures) -> Iterator[Family]:
     yield _single("jobauto_audit_unsealed", about, unsealed.number if unsealed else 0)
     about = "Age of the oldest of them."
     yield _single("jobauto_audit_unsealed_age_seconds", about, _age(figures, unsealed))
+    about = "Facades, services and Prefect servers that run, by version."
+    parts = [Sample(number, part) for part, number in figures.parts.items()]
+    yield Family("jobauto_parts", about, parts, ("kind", "version"))
     if figures.services_seen_at is not None:
         about = "Since the services gave their last sign of life."
         age = _since(figures, figures.services_seen_at)

@@ -1,14 +1,16 @@
 """Figures of the whole ledger for monitoring: few statements, each using an index."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from sqlalchemy import case, func, literal, select
+from sqlalchemy import and_, case, func, literal, or_, select
 from sqlalchemy.orm import Session
 
 from jobauto_prefect.ledger import service_status
 from jobauto_prefect.ledger.jobs.workers import is_living
+from jobauto_prefect.ledger.parts import living_parts
 from jobauto_prefect.ledger.records import (
     AuditEntry,
     AuditSeal,
@@ -21,11 +23,18 @@ from jobauto_prefect.ledger.records import (
     Notice,
     OutboxMessage,
     PendingAction,
+    RunTemplate,
     SignInFailure,
     Task,
     WorkerRecord,
 )
-from jobauto_prefect.ledger.states import ActionState, DeliveryState, NoticeState, TaskState
+from jobauto_prefect.ledger.states import (
+    ActionState,
+    DeliveryState,
+    JobState,
+    NoticeState,
+    TaskState,
+)
 
 LATELY = timedelta(hours=1)
 """Windows with a deadline within this time are also counted separately."""
@@ -68,7 +77,8 @@ class Figures:
     `windows` and `late_windows` (those of `LATELY`) are by state, `outbox` is by kind. `leases`: of
     jobs that may be running; `ends`: ends of jobs that Prefect was not told of. `dead_actions` are
     by kind, `failing_notices` (with failed attempts) by channel. `workers` are by pool: live,
-    silent, and live but unable to work.
+    silent, and live but unable to work. `due` are the jobs that wait for a worker now and those
+    that run, by pool and state; `parts` are the parts that live, by kind and version.
     """
 
     at: datetime
@@ -88,12 +98,17 @@ class Figures:
     unsealed: Depth | None
     services_seen_at: datetime | None
     workers: Mapping[str, tuple[int, int, int]]
+    due: Mapping[tuple[str, str], int]
+    parts: Mapping[tuple[str, str], int]
 
 
 def read_figures(
-    session: Session, now: datetime, *, lease_seconds: float, sign_in_seconds: float
+    session: Session, now: datetime, *, lease_seconds: float, sign_in_seconds: float, pool: str
 ) -> Figures:
-    """Return the figures; the session must be a snapshot, so that they are consistent."""
+    """Return the figures; the session must be a snapshot, so that they are consistent.
+
+    `pool` is that of run templates which name none.
+    """
     windows, late = _windows(session, now)
     waiting = _waiting_events(session)
     seals, sealed_at, unsealed = _seals(session)
@@ -118,6 +133,8 @@ def read_figures(
         unsealed=unsealed,
         services_seen_at=service_status.seen_at(session),
         workers=_workers(session, now, lease_seconds),
+        due=_due(session, now, pool),
+        parts=Counter((part.kind, part.version) for part in living_parts(session, now)),
     )
 
 
@@ -211,6 +228,21 @@ def _workers(session: Session, now: datetime, seconds: float) -> dict[str, tuple
         hindered += lives and bool(worker.hindrances)
         by_pool[worker.pool] = (living + lives, silent + (not lives), hindered)
     return by_pool
+
+
+def _due(session: Session, now: datetime, default: str) -> dict[tuple[str, str], int]:
+    pool = func.coalesce(func.nullif(RunTemplate.pool, ""), default)
+    waiting = and_(Job.state == JobState.SCHEDULED, Job.schedule <= now)
+    query = (
+        select(pool, Job.state, func.count())
+        .join(RunTemplate, RunTemplate.id == Job.runtemplate_id)
+        .where(or_(waiting, Job.state == JobState.RUNNING))
+        .group_by(RunTemplate.pool, Job.state)
+    )
+    counted: Counter[tuple[str, str]] = Counter()
+    for name, state, number in session.execute(query):
+        counted[name, state] += number
+    return counted
 
 
 def _depth(number: int, oldest: datetime | None) -> Depth | None:

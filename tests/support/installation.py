@@ -18,7 +18,8 @@ import httpx
 import psycopg
 
 from jobauto_prefect.engine.prefect_server.process import prefect_command
-from jobauto_prefect.ledger.opening import open_ledger
+from jobauto_prefect.ledger.database.engine import make_engine
+from jobauto_prefect.ledger.opening import ledger_at
 from jobauto_prefect.ledger.records import Job, RunTemplate, Task
 from jobauto_prefect.ledger.secrets import create_key
 from jobauto_prefect.ledger.states import LIVE_TASKS, TaskReason
@@ -230,7 +231,8 @@ def run_installation(
         lease_seconds=lease_seconds,
     )
     create_key(settings.key_path)
-    ledger = open_ledger(settings)
+    # The tables may be those of a former release.
+    ledger = ledger_at(make_engine(settings.ledger_url), settings.key_path)
     with contextlib.ExitStack() as stack:
         relay = stack.enter_context(Relay(port))
         token = worker_token(ledger, "town")

@@ -19,6 +19,7 @@ from jobauto_prefect.cli.checks.storage import (
     key_findings,
     open_or_report,
 )
+from jobauto_prefect.cli.checks.topology import part_findings
 from jobauto_prefect.cli.checks.work_pools import (
     count_sharing,
     pool_findings,
@@ -137,6 +138,7 @@ def _clock_finding(name: str, date: str | None) -> Finding:
 async def _ledger_findings(settings: Settings, ledger: Ledger) -> AsyncIterator[Finding]:
     names, shared, waiting = await asyncio.to_thread(_read_pools, settings, ledger)
     for check in (
+        part_findings,
         partial(worker_findings, settings),
         partial(approval_findings, settings),
         partial(environment_findings, settings),

@@ -1,12 +1,12 @@
 """`jobauto doctor`: checks everything that jobs need, and says what to do."""
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from jobauto_prefect.cli.options import Json
-from jobauto_prefect.cli.output.terminal import print_json, print_line
+from jobauto_prefect.cli.output.terminal import format_time, print_json, print_line, print_table
 from jobauto_prefect.wording import escape_controls
 
 if TYPE_CHECKING:
@@ -21,7 +21,19 @@ MARKS: Mapping[str, tuple[str, str]] = {
 """Mark and colour of each status."""
 
 
-def doctor(as_json: Json = False) -> None:
+COLUMNS = ("part", "machine", "process", "version", "Prefect", "since", "last seen", "clock")
+
+
+def doctor(
+    topology: Annotated[
+        bool,
+        typer.Option(
+            "--topology",
+            help="List the running parts on all machines, and only compare them with each other.",
+        ),
+    ] = False,
+    as_json: Json = False,
+) -> None:
     """Check this installation: database, migrations, key, Prefect, workers, clocks, work pools.
 
     Every problem comes with the command that helps. Exit code 1: something is wrong; warnings do
@@ -34,16 +46,33 @@ def doctor(as_json: Json = False) -> None:
     from jobauto_prefect.cli.checks.examination import examine
     from jobauto_prefect.settings import load_settings
 
-    findings = asyncio.run(examine(load_settings()))
+    parts: list[dict[str, Any]] = []
+    if topology:
+        from jobauto_prefect.cli.checks.topology import describe_parts, part_findings
+        from jobauto_prefect.cli.local_ledger import open_local_ledger
+
+        with open_local_ledger() as ledger:
+            parts, findings = describe_parts(ledger), part_findings(ledger)
+    else:
+        findings = asyncio.run(examine(load_settings()))
     healthy = not any(finding.status == "wrong" for finding in findings)
     if as_json:
-        print_json({"ok": healthy, "checks": [finding.as_dict() for finding in findings]})
+        shown = {"parts": parts} if topology else {}
+        print_json({"ok": healthy, **shown, "checks": [each.as_dict() for each in findings]})
     else:
+        if parts:
+            print_table(COLUMNS, map(_part_row, parts))
+            print_line("")
         width = max(len(finding.name) for finding in findings) + 2
         for finding in findings:
             _print_finding(finding, width)
     if not healthy:
         raise typer.Exit(1)
+
+
+def _part_row(part: dict[str, Any]) -> tuple[Any, ...]:
+    *texts, started_at, seen_at, ahead = part.values()
+    return (*texts, format_time(started_at), format_time(seen_at), f"{ahead:+.1f} s")
 
 
 def _print_finding(finding: "Finding", width: int) -> None:

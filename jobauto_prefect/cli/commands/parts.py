@@ -87,7 +87,9 @@ def start_prefect(
 
     import uvicorn
 
+    from jobauto_prefect.cli.local_ledger import open_local_ledger
     from jobauto_prefect.cli.service.installation import upgrade_prefect
+    from jobauto_prefect.engine.parts import prefect_facts, require_only_server
     from jobauto_prefect.engine.prefect_server.process import prefect_environment, prefect_names
     from jobauto_prefect.facade.server_options import server_options
     from jobauto_prefect.home import close_home
@@ -109,6 +111,9 @@ def start_prefect(
     os.environ |= prefect_environment(settings, os.environ, with_services=role is not Role.API)
     if settings.redis_url is not None:
         _require_shareable(settings, role)
+    else:
+        with open_local_ledger() as ledger:
+            require_only_server(ledger, settings, **prefect_facts(ledger, settings, role))
     upgrade_prefect(settings)
     _give_block_key()
     _warn_of_unread_names(prefect_names())
@@ -116,7 +121,8 @@ def start_prefect(
         from jobauto_prefect.engine.prefect_server.app import run_prefect_services
 
         logger.info("Prefect's background services start")
-        run_prefect_services(settings)
+        with open_local_ledger() as ledger:
+            run_prefect_services(settings, ledger)
         return
     from jobauto_prefect.facade.gateway.asgi import application
 

@@ -11,10 +11,12 @@ from collections.abc import Awaitable, Callable
 from datetime import timedelta
 from typing import Any
 
+from jobauto_prefect.engine.parts import prefect_facts, reported
 from jobauto_prefect.engine.prefect_server.redis import eviction_policy
 from jobauto_prefect.engine.work_pools import add_worker_type
 from jobauto_prefect.errors import NotReady
 from jobauto_prefect.ledger.database.bounded_columns import bound_json, bound_text
+from jobauto_prefect.ledger.store import Ledger
 from jobauto_prefect.monitoring.monitor import Monitor
 from jobauto_prefect.monitoring.ports import Part, management_port
 from jobauto_prefect.settings import Settings
@@ -66,7 +68,7 @@ STOP_SECONDS = 3.0
 """How long Prefect's consumers of events may take to stop."""
 
 
-def run_prefect_services(settings: Settings) -> None:
+def run_prefect_services(settings: Settings, ledger: Ledger) -> None:
     """Run Prefect's background services without its API, until SIGTERM or SIGINT."""
     collect_in_thread()
     from docket import Docket
@@ -91,6 +93,7 @@ def run_prefect_services(settings: Settings) -> None:
             loop.add_signal_handler(number, stopping.set)
         async with (
             management_port(settings, Part.PREFECT, monitor),
+            reported(ledger, settings, Part.PREFECT, **prefect_facts(ledger, settings, "services")),
             Docket(name=shared.name, url=shared.url, execution_ttl=timedelta(0)) as docket,
         ):
             services = asyncio.create_task(Service.run_services())

@@ -16,6 +16,7 @@ from starlette.routing import Mount, Route
 from starlette.types import ASGIApp
 
 from jobauto_prefect.engine.api import PrefectApi, authorization
+from jobauto_prefect.engine.parts import prefect_facts, reported
 from jobauto_prefect.engine.prefect_server.app import create_closed_app
 from jobauto_prefect.facade.auth.passwords import PasswordVerifier
 from jobauto_prefect.facade.auth.throttle import SignInThrottle
@@ -68,7 +69,8 @@ def create_gateway(
     _make_document_once(prefect)
     _answer_without_bodies(prefect)
     monitor = monitor or GatewayMonitor()
-    middleware = create_middleware(settings, ledger, prefect, inner, monitor)
+    role = "all" if with_services else "api"
+    middleware = create_middleware(settings, ledger, prefect, inner, monitor, role)
     return TransportMiddleware(middleware, settings, monitor.requests.note)
 
 
@@ -111,9 +113,17 @@ def _answer_without_bodies(prefect: FastAPI) -> None:
 
 
 def create_middleware(
-    settings: Settings, ledger: Ledger, prefect: ASGIApp, inner: str, monitor: Monitor | None = None
+    settings: Settings,
+    ledger: Ledger,
+    prefect: ASGIApp,
+    inner: str,
+    monitor: Monitor | None = None,
+    role: str = "all",
 ) -> GatewayMiddleware:
-    """Put the gateway in front of an application; `inner` is the login and password it requires."""
+    """Put the gateway in front of an application; `inner` is the login and password it requires.
+
+    With a monitor it is a part of the installation, a Prefect server with this role.
+    """
     signed_in = authorization(inner)
     transport = httpx.ASGITransport(prefect, raise_app_exceptions=False)
     inner_api = PrefectApi("http://prefect/api", authorization=signed_in, transport=transport)
@@ -125,8 +135,11 @@ def create_middleware(
     limit = settings.body_limit_bytes
 
     async def run_background() -> None:
-        port = management_port(settings, Part.PREFECT, monitor) if monitor is not None else None
-        async with port or contextlib.nullcontext():
+        async with contextlib.AsyncExitStack() as stack:
+            if monitor is not None:
+                await stack.enter_async_context(management_port(settings, Part.PREFECT, monitor))
+                facts = prefect_facts(ledger, settings, role)
+                await stack.enter_async_context(reported(ledger, settings, Part.PREFECT, **facts))
             await announcements.run()  # immediately if the database has none
             await asyncio.Event().wait()
 

@@ -114,6 +114,7 @@ class GatewayMiddleware:
                 await self._prefect(scope, receive, send)
             finally:
                 background.cancel()
+                await asyncio.wait({background})
             return
         connection = HTTPConnection(scope)
         connection.state.door = audited_door(connection.headers)

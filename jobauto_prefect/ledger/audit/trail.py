@@ -27,6 +27,7 @@ BULK_ALLOWED = frozenset(
         "job_output_line",
         "artifact",
         "outbox_message",
+        "part",
         "worker",
         "sign_in_failure",
         "sign_in_success",

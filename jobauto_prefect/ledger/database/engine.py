@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 from urllib.parse import urlsplit
 
-from sqlalchemy import Connection, Engine, create_engine, event, func, make_url, select
+from sqlalchemy import Connection, Engine, create_engine, event, func, make_url, select, text
 from sqlalchemy.exc import ArgumentError, DBAPIError, IntegrityError, OperationalError
 from sqlalchemy.orm import Session
 
@@ -172,6 +172,18 @@ def require_writable(session: Session) -> None:
         session.scalar(select(1))
     elif session.scalar(select(func.current_setting("transaction_read_only"))) == "on":
         raise LedgerUnavailable(NO_WRITES)
+
+
+def allowed_connections(engine: Engine) -> int | None:
+    """Return how many connections PostgreSQL allows ordinary users; None: SQLite sets no limit."""
+    if engine.dialect.name != "postgresql":
+        return None
+    asked = text(
+        "SELECT current_setting('max_connections')::int"
+        " - current_setting('superuser_reserved_connections')::int"
+    )
+    with engine.connect() as connection:
+        return int(connection.execute(asked).scalar_one())
 
 
 def database_version(session: Session) -> str:

@@ -82,6 +82,25 @@ class WorkerRecord(Base):
     lost_at: Mapped[datetime | None]
 
 
+class PartRecord(Base):
+    """A process of the service as it last reported itself; workers have their own table.
+
+    `kind` is "facade", "services" or "prefect". `clock_ahead` is how many seconds its host's clock
+    is ahead of the ledger's. `facts` are what its neighbours must have alike, see `Facts`.
+    """
+
+    __tablename__ = "part"
+
+    instance: Mapped[UUID] = mapped_column(primary_key=True)
+    kind: Mapped[str]
+    host: Mapped[str]
+    version: Mapped[str]
+    started_at: Mapped[datetime]
+    seen_at: Mapped[datetime]
+    clock_ahead: Mapped[float] = mapped_column(default=0.0)
+    facts: Mapped[dict[str, Any]] = mapped_column(default=dict)
+
+
 class InstallationValue(Base):
     """A named value that this installation stores about itself."""
 

@@ -24,6 +24,7 @@ from tests.support.databases import database
 from tests.support.paths import JOBAUTO
 from tests.support.ports import free_port
 from tests.support.processes import clean_environment
+from tests.support.redis_server import redis_server
 from tests.support.waits import eventually
 
 LATER = "0099"
@@ -115,9 +116,12 @@ def test_a_part_waits_for_its_tables(settings: Settings, tmp_path: Path) -> None
 def test_prefect_servers_and_an_upgrade_begin_at_once_on_empty_tables(
     settings: Settings, engine: sa.Engine, tmp_path: Path
 ) -> None:
-    with database("postgresql", tmp_path) as url:
+    with database("postgresql", tmp_path) as url, redis_server(tmp_path) as redis:
         prefect_url = url.replace("postgresql://", "postgresql+asyncpg://")
-        variables = _variables(settings) | {"PREFECT_SERVER_DATABASE_CONNECTION_URL": prefect_url}
+        variables = _variables(settings) | {
+            "PREFECT_SERVER_DATABASE_CONNECTION_URL": prefect_url,
+            "JOBAUTO_REDIS_URL": redis,
+        }
         ports = [free_port(), free_port()]
         parts = [
             Part(

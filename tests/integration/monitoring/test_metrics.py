@@ -6,6 +6,7 @@ from typing import Any
 
 import httpx
 import pytest
+import yaml
 from sqlalchemy import event, func, make_url, select, text
 
 from jobauto_prefect import __version__
@@ -33,6 +34,7 @@ from tests.support.breakable import Relay
 from tests.support.claims import claim_of, granted, own_run_of, refused, report
 from tests.support.databases import both_databases
 from tests.support.metrics import Scraped, scraped
+from tests.support.paths import ROOT
 from tests.support.servers import client, user_token
 from tests.support.waits import eventually
 
@@ -241,6 +243,25 @@ def test_numbers_of_all_companies_are_for_administrators(
     assert "JOBAUTO_MANAGEMENT_PORT" in answer.json()["message"]
 
 
+@both_databases
+def test_jobs_that_a_worker_could_start_or_runs_are_counted_by_work_pool(
+    rest: httpx.Client,
+    claims: httpx.Client,
+    scraper: httpx.Client,
+    template: dict[str, Any],
+) -> None:
+    rest.post("/runtemplate/", json={"id": template["id"], "pool": "jobauto"}).raise_for_status()
+    granted(claims, claim_of())
+    for moment in ("2026-01-01", "2099-01-01"):
+        rest.post("/job/", json={"runtemplate_id": template["id"], "scheduled": moment})
+    scaling = yaml.safe_load((ROOT / "deployments" / "keda.yaml").read_text())
+    (query,) = (trigger["metadata"]["query"] for trigger in scaling["spec"]["triggers"])
+    assert 'jobauto_jobs_due{pool="jobauto"}' in query
+    due = scraped(scraper.get("/metrics"))
+    for state in ("scheduled", "running"):
+        assert due.value("jobauto_jobs_due", pool="jobauto", state=state) == 1
+
+
 def test_figures_are_remembered_for_a_share_of_what_reading_them_takes(
     ledger: Ledger, ledger_settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -285,4 +306,4 @@ def test_a_scrape_is_few_statements(ledger: Ledger, facade_settings: Settings) -
         statements.append(statement)
 
     monitor.exposition()
-    assert 10 < len(statements) <= 17, "\n".join(statements)
+    assert 10 < len(statements) <= 19, "\n".join(statements)

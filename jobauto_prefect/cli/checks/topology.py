@@ -1,0 +1,177 @@
+"""Checks of the installation's parts against each other: what N of a kind must have alike."""
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import timedelta
+from itertools import groupby
+from typing import Any
+
+from jobauto_prefect.cli.checks.finding import Finding
+from jobauto_prefect.clock import TOLERATED, offset_text
+from jobauto_prefect.engine.parts import read_living
+from jobauto_prefect.ledger.database.engine import allowed_connections
+from jobauto_prefect.ledger.jobs.workers import list_workers
+from jobauto_prefect.ledger.parts import SILENT_AFTER
+from jobauto_prefect.ledger.records import PartRecord
+from jobauto_prefect.ledger.store import Ledger
+from jobauto_prefect.wording import pluralize
+
+PARTS = "parts"
+
+IN_ALL = (
+    "JOBAUTO_TIMEZONE", "JOBAUTO_LANGUAGE", "JOBAUTO_POOL", "JOBAUTO_EXTRA_ENV",
+    "JOBAUTO_LEASE_SECONDS",
+)  # fmt: skip
+"""Settings that facades and services must have alike, too."""
+
+STARTS = {"facade": "jobauto api start", "services": "jobauto services start",
+          "prefect": "jobauto prefect start"}  # fmt: skip
+
+
+def describe_parts(ledger: Ledger) -> list[dict[str, Any]]:
+    """Return the parts that live, and then the workers, of which less is known."""
+    with ledger.reading() as session:
+        workers = [each.record for each in list_workers(session, None, None)]
+    return [
+        {
+            "part": f"{part.kind} ({part.facts['role']})" if "role" in part.facts else part.kind,
+            "host": part.host,
+            "pid": part.facts["pid"],
+            "version": part.version,
+            "prefect": part.facts["prefect"],
+            "started_at": part.started_at.isoformat(),
+            "seen_at": part.seen_at.isoformat(),
+            "clock_ahead": part.clock_ahead,
+        }
+        for part in read_living(ledger)
+    ] + [
+        {
+            "part": f"worker ({worker.pool})",
+            "host": worker.host,
+            **dict.fromkeys(("pid", "version", "prefect", "started_at")),
+            "seen_at": worker.seen_at.isoformat(),
+            "clock_ahead": worker.clock_ahead,
+        }
+        for worker in workers
+        if worker.lost_at is None
+    ]
+
+
+def part_findings(ledger: Ledger) -> list[Finding]:
+    """Compare the parts that live, and add up their connections to the ledger."""
+    living = read_living(ledger)
+    if not living:
+        message = f"none has reported in the last {SILENT_AFTER.total_seconds():.0f} s"
+        return [Finding(PARTS, "unknown", message, "start everything: jobauto up")]
+    findings = [
+        *_missing(living),
+        *_versions(living),
+        *_clocks(living),
+        *_servers([part for part in living if part.kind == "prefect"]),
+        *_settings(living),
+        *_files(living),
+        *_connections(living, allowed_connections(ledger.engine)),
+    ]
+    counted = ", ".join(f"{len([*group])} {kind}" for kind, group in groupby(living, _kind))
+    return findings or [Finding(PARTS, "ok", f"{counted}: alike in what they must have alike")]
+
+
+def _kind(part: PartRecord) -> str:
+    return part.kind
+
+
+def _missing(living: Sequence[PartRecord]) -> Iterator[Finding]:
+    for kind, command in STARTS.items():
+        if all(part.kind != kind for part in living):
+            yield Finding(PARTS, "wrong", f"no {kind} part runs", f"start it: {command}")
+
+
+def _versions(living: Sequence[PartRecord]) -> Iterator[Finding]:
+    for what, versions in (
+        ("jobauto", {_name(part): part.version for part in living}),
+        ("Prefect", {_name(part): part.facts["prefect"] for part in living}),
+    ):
+        if differing := _apart(versions):
+            message = f"parts run different versions of {what}: {differing}"
+            yield Finding(PARTS, "warning", message, "upgrade the rest: docs/upgrade.md")
+
+
+def _clocks(living: Sequence[PartRecord]) -> Iterator[Finding]:
+    for host, ahead in {part.host: part.clock_ahead for part in living}.items():
+        if abs(ahead) > TOLERATED.total_seconds():
+            message = f"the clock of {host} is {offset_text(timedelta(seconds=ahead))} the ledger's"
+            help_ = "let chrony or ntpd set the clocks of all machines"
+            yield Finding(PARTS, "wrong", message, help_)
+
+
+def _servers(servers: Sequence[PartRecord]) -> Iterator[Finding]:
+    roles = {server.facts["role"] for server in servers}
+    if roles == {"api"}:
+        message = "no Prefect server runs Prefect's background services: nothing is scheduled"
+        help_ = "start one: jobauto prefect start --role services"
+        yield Finding(PARTS, "wrong", message, help_)
+    if roles == {"services"}:
+        message = "no Prefect server answers requests"
+        yield Finding(PARTS, "wrong", message, "start one: jobauto prefect start --role api")
+    if differing := _apart({_name(server): server.facts["database"] for server in servers}):
+        message = f"Prefect servers have different databases: {differing}"
+        help_ = "set PREFECT_API_DATABASE_CONNECTION_URL alike for all of them"
+        yield Finding(PARTS, "wrong", message, help_)
+
+
+def _settings(living: Sequence[PartRecord]) -> Iterator[Finding]:
+    differing = {
+        variable: apart
+        for _, group in groupby(living, _kind)
+        for variable, apart in _unequal("settings", [*group])
+    }
+    ours = [part for part in living if part.kind != "prefect"]
+    differing |= {name: apart for name, apart in _unequal("settings", ours) if name in IN_ALL}
+    for variable, apart in differing.items():
+        message = f"{variable} differs: {apart}"
+        yield Finding(PARTS, "wrong", message, "set it alike and restart them")
+
+
+def _files(living: Sequence[PartRecord]) -> Iterator[Finding]:
+    for path, apart in _unequal("files", [part for part in living if part.kind == "facade"]):
+        message = f"{path} is missing on some machines or differs: {apart}"
+        yield Finding(PARTS, "wrong", message, "copy it to each machine with a facade")
+
+
+def _unequal(fact: str, of: Sequence[PartRecord]) -> Iterator[tuple[str, str]]:
+    """Yield what the parts do not have alike, and which of them differ.
+
+    Parts of another version may know other settings: what only some know is left out.
+    """
+    for name in dict.fromkeys(name for part in of for name in part.facts[fact]):
+        if fact == "files" or all(name in part.facts[fact] for part in of):
+            known = {_name(part): part.facts[fact].get(name) for part in of}
+            if differing := _apart(known):
+                yield name, differing
+
+
+def _apart(values: Mapping[str, object]) -> str:
+    """Describe which parts have the same value; "" if all have."""
+    holders: dict[object, list[str]] = defaultdict(list)
+    for name, value in values.items():
+        holders[value].append(name)
+    if len(holders) < 2:
+        return ""
+    return "; ".join(", ".join(names) for names in holders.values())
+
+
+def _name(part: PartRecord) -> str:
+    return f"{part.kind} on {part.host} (process {part.facts['pid']})"
+
+
+def _connections(living: Sequence[PartRecord], allowed: int | None) -> Iterator[Finding]:
+    of_processes = {(part.host, part.facts["pid"]): part.facts["connections"] for part in living}
+    wanted = sum(of_processes.values())
+    if allowed is not None and wanted > allowed:
+        message = (
+            f"{pluralize(len(of_processes), 'process', 'processes')} may take {wanted} connections"
+            f" to the ledger's server, which allows {allowed}; Prefect's own come on top if it uses"
+            " the same server"
+        )
+        help_ = "lower JOBAUTO_DATABASE_CONNECTIONS, raise max_connections, or put PgBouncer before"
+        yield Finding(PARTS, "warning", message, help_)
