@@ -105,17 +105,8 @@ def _mark(job: LastJob, visit: Visit) -> Mark:
     return Mark(page_of("job", job.id), TONES.get(job.state, ""), note)
 
 
-def _next(template: Record, visit: Visit) -> AnyCell:
-    return moment("starts")(template, visit) if template["active"] else active(template, visit)
-
-
 def _schedule(template: Record, visit: Visit) -> AnyCell:
     return text_cell(describe_schedule(template["interv"], template["cron"], visit.translate))
-
-
-def _zone(template: Record, visit: Visit) -> str:
-    company_zone: str | None = template["records"].company["timezone"]
-    return template["timezone"] or company_zone or visit.zone.key
 
 
 def _time(field: str) -> Column:
@@ -154,10 +145,6 @@ def _source(value: SourcedValue, visit: Visit) -> AnyCell:
         return NOTHING
     text = tell(value.source.label, visit.translate)
     return link(text, value.source.href) if value.source.href else Cell("text", text)
-
-
-def _credential_type(pair: tuple[Record, Record], visit: Visit) -> AnyCell:
-    return text_cell(name_of(pair[1], visit.languages))
 
 
 def _followers(mode: ActionMode, title: str) -> Table:
@@ -210,7 +197,10 @@ class TemplatePages(RecordPages):
         Column(Text("Company"), lambda each, visit: text_cell(visit.named(each, "company_id"))),
         Column(Text("Application"), lambda each, visit: text_cell(visit.named(each, "app_id"))),
         Column(Text("Last jobs"), _strip),
-        Column(Text("Next"), _next),
+        Column(
+            Text("Next"),
+            lambda each, visit: (moment("starts") if each["active"] else active)(each, visit),
+        ),
         Column(Text("Schedule"), _schedule),
     )
     filters = (
@@ -235,7 +225,9 @@ class TemplatePages(RecordPages):
         Column(Text("Schedule"), _schedule),
         Column(
             Text("Time zone"),
-            lambda each, visit: text_cell(_zone(each, visit)),
+            lambda each, visit: text_cell(
+                each["timezone"] or each["records"].company["timezone"] or visit.zone.key
+            ),
             when=lambda each: each["interv"] != "n",
         ),
         Column(Text("Deadline"), code("deadline_offset"), when=has("deadline_offset")),
@@ -290,7 +282,9 @@ class TemplatePages(RecordPages):
                     Text("Name"),
                     lambda pair, _: link_to("credential", pair[0]["id"], pair[0]["name"]),
                 ),
-                Column(Text("Type"), _credential_type),
+                Column(
+                    Text("Type"), lambda pair, visit: text_cell(name_of(pair[1], visit.languages))
+                ),
             ),
             Text("None."),
         ),
@@ -375,7 +369,13 @@ class TemplatePages(RecordPages):
         reference = visit.asked_ids("company_id", "app_id")
         company_id, app_id = (reference.get(name) for name in ("company_id", "app_id"))
         if company_id is None or app_id is None:
-            return await self._chooser(visit, company_id, app_id)
+            apps = await visit.choices("apps", {"enabled": "true"})
+            app = FormField("app_id", Text("Application"), "choice", choices=apps)
+            title, values = (
+                Text("Company and application"),
+                {**dict.fromkeys(("company_id", "app_id")), **reference},
+            )
+            return await self.chooser(visit, CONFIGURE, title, app, values)
         visit.require(CONFIGURE, company_id)
         records = await read_new_template(visit, company_id, app_id)
         paths = await read_template_paths(visit)
@@ -416,21 +416,6 @@ class TemplatePages(RecordPages):
             *([BLOCKS] if rights.may(NAME_BLOCKS, None) else []),
             FieldGroup(Text("Settings and labels for other programs"), ("labels",), is_folded=True),
         ]
-
-    async def _chooser(
-        self, visit: Visit, company_id: int | None, app_id: int | None
-    ) -> RecordForm:
-        """Return the form that asks for company and application."""
-        if not visit.who.rights.anywhere(CONFIGURE):
-            visit.require(CONFIGURE, company_id)
-        companies = await visit.permitted_companies(CONFIGURE)
-        apps = await visit.choices("apps", {"enabled": "true"})
-        fields = [
-            FormField("company_id", Text("Company"), "choice", choices=companies),
-            FormField("app_id", Text("Application"), "choice", choices=apps),
-        ]
-        group = FieldGroup(Text("Company and application"), fields)
-        return self.chooser(group, {"company_id": company_id, "app_id": app_id})
 
 
 def _wholes(template: Record | None, paths: Mapping[str, str]) -> list[WholeValue]:

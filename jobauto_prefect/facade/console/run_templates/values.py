@@ -121,7 +121,10 @@ class TemplateRecords:
                 self.company["env"],
                 page_of("company", self.company["id"]),
             ),
-            *(self._credential_source(credential) for credential in self.credentials),
+            *(
+                credential_source(each, kind["fields"], page_of("credential", each["id"]))
+                for each, kind in self.typed_credentials
+            ),
             ValueSource(Text("this run template"), self.template["env"], is_own=True),
         ]
 
@@ -134,10 +137,6 @@ class TemplateRecords:
     def typed_credentials(self) -> list[tuple[Record, Record]]:
         """The credentials, each with its type."""
         return [(each, self.types[each["credential_type_id"]]) for each in self.credentials]
-
-    def _credential_source(self, credential: Record) -> ValueSource:
-        fields = self.types[credential["credential_type_id"]]["fields"]
-        return credential_source(credential, fields, page_of("credential", credential["id"]))
 
 
 async def read_template(visit: Visit, template_id: int) -> TemplateRecords:
