@@ -9,7 +9,6 @@ from urllib.parse import urlencode
 from zoneinfo import ZoneInfo
 
 from fastapi import Response
-from starlette.concurrency import run_in_threadpool
 
 from jobauto_prefect.console_addresses import list_address
 from jobauto_prefect.facade.console.jobs.tasks import CALENDAR, tell_state
@@ -19,6 +18,7 @@ from jobauto_prefect.facade.http import late_routes
 from jobauto_prefect.facade.resources.forecasts import count_planned
 from jobauto_prefect.ledger.queries.jobs import windows_by_day
 from jobauto_prefect.ledger.states import LIVE_TASKS, TaskState
+from jobauto_prefect.ledger.store import ReadingSession
 
 EXCUSED = "excused"
 OWED = "owed"
@@ -144,7 +144,7 @@ async def show_calendar(visit: CurrentVisit) -> Response:
     asked = visit.asked("template", "company")
     chosen = {name: text for name, text in asked.items() if is_number(text)}
     narrowed = {"company_id": chosen.get("company", "")}
-    days = await run_in_threadpool(_read_days, visit, month, chosen)
+    days = await visit.query(lambda session: _read_days(session, visit, month, chosen))
     cells = {
         day: _cell(day, days[number], month, chosen, visit) for number, day in enumerate(month.days)
     }
@@ -165,17 +165,18 @@ async def show_calendar(visit: CurrentVisit) -> Response:
     )
 
 
-def _read_days(visit: Visit, month: Month, chosen: Mapping[str, str]) -> Sequence[DayCounts]:
+def _read_days(
+    session: ReadingSession, visit: Visit, month: Month, chosen: Mapping[str, str]
+) -> Sequence[DayCounts]:
     """Count the windows of each day of the month; of future ones none beyond `MAX_AHEAD`."""
     given = {"runtemplate_id": chosen.get("template"), "company_id": chosen.get("company")}
     ids = {name: int(number) if number else None for name, number in given.items()}
     companies, now = visit.who.rights.companies_with("jobs.read"), visit.now
+    counts = windows_by_day(session, companies, month.midnights, **ids)
     planned: Sequence[int] = ()
-    with visit.service.ledger.reading() as session:
-        counts = windows_by_day(session, companies, month.midnights, **ids)
-        if month.midnights[-1] > now and month.midnights[0] - now <= MAX_AHEAD:
-            ahead = [max(midnight, now) for midnight in month.midnights]
-            planned = count_planned(session, visit.service, visit.who, ahead, **ids)
+    if month.midnights[-1] > now and month.midnights[0] - now <= MAX_AHEAD:
+        ahead = [max(midnight, now) for midnight in month.midnights]
+        planned = count_planned(session, visit.service, visit.who, ahead, **ids)
     return count_days(counts, planned, month)
 
 

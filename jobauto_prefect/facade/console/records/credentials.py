@@ -43,6 +43,11 @@ def _values(credential: Record, visit: Visit) -> Iterable[tuple[FormField, str]]
         yield field, credential["values"].get(field.key)
 
 
+BY_TYPE = Filter(
+    "credential_type_id", Text("Type"), lambda visit: visit.choices("credential_types")
+)
+
+
 class CredentialPages(RecordPages):
     """The pages of credentials; secret values are masked."""
 
@@ -58,7 +63,7 @@ class CredentialPages(RecordPages):
     filters = (
         BY_NAME,
         BY_COMPANY,
-        Filter("credential_type_id", Text("Type"), lambda visit: visit.choices("credential_types")),
+        BY_TYPE,
     )
     empty = Text(
         "There are no credentials yet. Run templates use the credentials of their company."
@@ -117,10 +122,8 @@ class CredentialPages(RecordPages):
         reference = visit.asked_ids("company_id", "credential_type_id")
         company_id = reference.get("company_id")
         if company_id is None or "credential_type_id" not in reference:
-            types = await visit.choices("credential_types")
-            kind = FormField("credential_type_id", Text("Type"), "choice", choices=types)
             title, values = Text("Company and type"), {"company_id": company_id}
-            return await self.chooser(visit, CREATE, title, kind, values)
+            return await self.chooser(visit, CREATE, title, BY_TYPE, values)
         visit.require(CREATE, company_id)
         whole = await _whole(visit, reference)
         form = await self.form_of_new(visit, reference, whole)

@@ -391,8 +391,8 @@ def value_at(record: Mapping[str, Any], pointer: str) -> Any:
 def draw_groups(
     groups: Sequence[FieldGroup],
     values: Values,
-    sent: Form | None = None,
-    error: ContractError | None = None,
+    sent: Form | None,
+    error: ContractError | None,
 ) -> list[ControlGroup]:
     """Return the controls; those of a submitted form have the typed values and the errors."""
     errors = error.errors if error else ()
@@ -493,7 +493,6 @@ def _message_of(problem: InputError, field: FormField) -> str:
 
 
 def _is_of_group(problem: InputError, group: FieldGroup) -> bool:
-    """Whether an error concerns a group as a whole."""
     if not group.pointer or any(_concerns(problem, field) for field in group.fields):
         return False
     return _concerns(problem, group)

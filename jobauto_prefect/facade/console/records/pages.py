@@ -494,11 +494,11 @@ class RecordPages:
         )
 
     async def chooser(
-        self, visit: Visit, permission: str, title: str, other: FormField, values: Values
+        self, visit: Visit, permission: str, title: str, other: Filter, values: Values
     ) -> RecordForm:
         """Return the form that first asks what the fields of a new record depend on.
 
-        That is its company and the record that `other` chooses.
+        That is its company and the record that `other` selects.
 
         Raises:
             ContractError: the visitor has the permission in no company.
@@ -506,13 +506,17 @@ class RecordPages:
         if not visit.who.rights.anywhere(permission):
             visit.require(permission, values["company_id"])
         companies = await visit.permitted_companies(permission)
-        company = FormField("company_id", Text("Company"), "choice", choices=companies)
+        others = await other.choices(visit) if callable(other.choices) else ()
+        fields = [
+            FormField("company_id", Text("Company"), "choice", choices=companies),
+            FormField(other.name, other.label, "choice", choices=others),
+        ]
         return RecordForm(
             title=self.new,
             action=f"{self.address}/new",
             target="",
             kind=self.kind.item,
-            groups=[FieldGroup(title, [company, other])],
+            groups=[FieldGroup(title, fields)],
             values=values,
             back=self.address,
             submit=Text("Continue"),

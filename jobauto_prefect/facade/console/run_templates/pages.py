@@ -8,7 +8,6 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 from fastapi import Response
-from starlette.concurrency import run_in_threadpool
 
 from jobauto_prefect.console_addresses import list_address, page_of
 from jobauto_prefect.definitions.records.actions import ActionMode
@@ -40,7 +39,7 @@ from jobauto_prefect.facade.console.records.fields import (
     whole_notices,
     whole_retention,
 )
-from jobauto_prefect.facade.console.records.forms import FieldGroup, FormField, WholeValue
+from jobauto_prefect.facade.console.records.forms import FieldGroup, WholeValue
 from jobauto_prefect.facade.console.records.pages import (
     BY_COMPANY,
     BY_NAME,
@@ -307,14 +306,13 @@ class TemplatePages(RecordPages):
         """Read run templates with their last jobs and next starts."""
         view, records = await super().read_list(visit)
         ids = [record["id"] for record in records]
-
-        def read() -> tuple[Mapping[int, list[LastJob]], Mapping[int, Any]]:
-            companies = visit.who.rights.companies_with("jobs.read")
-            with visit.service.ledger.reading() as session:
-                jobs = last_jobs_of(session, ids, IN_LIST, companies)
-                return jobs, next_launches(session, visit.service, visit.who, ids)
-
-        jobs, launches = await run_in_threadpool(read)
+        companies = visit.who.rights.companies_with("jobs.read")
+        jobs, launches = await visit.query(
+            lambda session: (
+                last_jobs_of(session, ids, IN_LIST, companies),
+                next_launches(session, visit.service, visit.who, ids),
+            )
+        )
         starts = {number: launch.at for number, launch in launches.items()}
         return view, [
             {**each, "last_jobs": jobs[each["id"]], "starts": starts.get(each["id"])}
@@ -324,13 +322,10 @@ class TemplatePages(RecordPages):
     async def read(self, visit: Visit, key: Any) -> Record:
         """Read a run template with the records it refers to, its last jobs and its next windows."""
         records = await read_template(visit, key)
-
-        def read() -> list[LastJob]:
-            companies = visit.who.rights.companies_with("jobs.read")
-            with visit.service.ledger.reading() as session:
-                return last_jobs_of(session, [key], ON_PAGE, companies)[key]
-
-        jobs = await run_in_threadpool(read)
+        companies = visit.who.rights.companies_with("jobs.read")
+        jobs = await visit.query(
+            lambda session: last_jobs_of(session, [key], ON_PAGE, companies)[key]
+        )
         query = {"runtemplate_id": key, "days": AHEAD, "limit": MAX_WINDOWS}
         windows = (await visit.get("/forecast", query))["windows"]
         return {**records.template, "records": records, "last_jobs": jobs, "windows": windows}
@@ -369,12 +364,13 @@ class TemplatePages(RecordPages):
         reference = visit.asked_ids("company_id", "app_id")
         company_id, app_id = (reference.get(name) for name in ("company_id", "app_id"))
         if company_id is None or app_id is None:
-            apps = await visit.choices("apps", {"enabled": "true"})
-            app = FormField("app_id", Text("Application"), "choice", choices=apps)
-            title, values = (
-                Text("Company and application"),
-                {**dict.fromkeys(("company_id", "app_id")), **reference},
+            app = Filter(
+                "app_id",
+                Text("Application"),
+                lambda visit: visit.choices("apps", {"enabled": "true"}),
             )
+            title = Text("Company and application")
+            values = {"company_id": company_id, "app_id": app_id}
             return await self.chooser(visit, CONFIGURE, title, app, values)
         visit.require(CONFIGURE, company_id)
         records = await read_new_template(visit, company_id, app_id)

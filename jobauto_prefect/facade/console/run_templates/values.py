@@ -4,8 +4,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from starlette.concurrency import run_in_threadpool
-
 from jobauto_prefect.console_addresses import page_of
 from jobauto_prefect.definitions import (
     Definition,
@@ -171,10 +169,6 @@ async def read_new_template(visit: Visit, company_id: int, app_id: int) -> Templ
 
 async def read_template_paths(visit: Visit) -> dict[str, str]:
     """Return the run templates that the visitor may see as `company/name`, by id."""
-
-    def read() -> dict[str, str]:
-        with visit.service.ledger.reading() as session:
-            paths = template_paths(session, visit.who.rights.companies_with("jobs.read"))
-        return {str(number): path for number, path in paths.items()}
-
-    return await run_in_threadpool(read)
+    companies = visit.who.rights.companies_with("jobs.read")
+    paths = await visit.query(lambda session: template_paths(session, companies))
+    return {str(number): path for number, path in paths.items()}
