@@ -12,15 +12,13 @@ from jobauto_prefect.ledger.store import ReadingSession
 R = TypeVar("R", bound=Base)
 
 
-def get_visible(
-    session: ReadingSession, who: Identity, kind: type[R], record_id: int, permissions: str
-) -> R:
-    """Return the record with this id if the user may read it.
+def get_visible(session: ReadingSession, who: Identity, kind: type[R], record_id: int) -> R:
+    """Return the definition with this id if the user may read it.
 
     Raises:
         NotFound: it does not exist or they may not see it; the answer is the same.
     """
     record = get_record(session, kind, record_id)
-    if who.rights.may_read(permissions, company_of(record)):
+    if who.rights.may_read("applications", company_of(record)):
         return record
     raise NotFound(f"there is no {noun_of(kind)} {record_id}")

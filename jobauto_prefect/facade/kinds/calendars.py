@@ -230,18 +230,13 @@ def write_calendar(write: WriteRequest) -> WriteResult:
         setattr(calendar, name, kept)
     _require_valid(calendar)
     write.session.flush()
-    if not created:
-        _update_bearers(write, calendar, before)
-    return WriteResult(calendar, created)
-
-
-def _update_bearers(write: WriteRequest, calendar: records.Calendar, before: str) -> None:
-    """Update the records that use the calendar: they have its name and follow its new times."""
-    for keeper in keepers_of(write.session, before):
+    # The records that use the calendar have its name and follow its new times.
+    for keeper in () if created else keepers_of(write.session, before):
         if calendar.name != before:
             keeper.calendars = [calendar.name if each == before else each
                                 for each in keeper.calendars]  # fmt: skip
         reassess_windows(write, keeper)
+    return WriteResult(calendar, created)
 
 
 def reassess_windows(write: WriteRequest, keeper: Keeper) -> None:

@@ -12,7 +12,7 @@ from starlette.concurrency import run_in_threadpool
 from jobauto_prefect.definitions.records.actions import STARTED, ActionMode
 from jobauto_prefect.errors import Conflict, Fault, InvalidInput, NotFound
 from jobauto_prefect.facade.auth.identity import CurrentUser, Identity
-from jobauto_prefect.facade.http.field_types import as_integer, parse_text
+from jobauto_prefect.facade.http.field_types import as_integer, parse_int, parse_text
 from jobauto_prefect.facade.http.parameters import path_key
 from jobauto_prefect.facade.http.requests import Fields
 from jobauto_prefect.facade.kinds.registry import BY_ITEM, BY_RECORD
@@ -48,6 +48,12 @@ def is_name(given: Any) -> bool:
     if not isinstance(given, str) or given != given.strip() or not given:
         return False
     return re.fullmatch("-?[0-9]+", given) is None
+
+
+def parse_key(parameter: str, given: Any) -> Any:
+    """Return the id of a record as a number, or its name as it is."""
+    read = parse_text if is_name(given) else parse_int
+    return read(parameter, given)
 
 
 def key_type(kind: type[Base], parameter: str = "record_id") -> Any:

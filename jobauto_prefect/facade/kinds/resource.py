@@ -109,14 +109,6 @@ def period(column: str, prefix: str = "") -> Mapping[str, Filter]:
     }
 
 
-def _no_details(_session: ReadingSession, _record: Any, _settings: Settings) -> JsonObject:
-    return {}
-
-
-def _nothing(_record: Any) -> JsonObject:
-    return {}
-
-
 def _unchanged(*_: Any) -> None:
     pass
 
@@ -197,8 +189,8 @@ class Resource:
     links: Mapping[str, Json] = field(default_factory=dict)
     repeated: Json = field(default_factory=dict)
     detail: type[Record] | None = None
-    details: Callable[[ReadingSession, Any, Settings], JsonObject] = _no_details
-    written: Callable[[Any], JsonObject] = _nothing
+    details: Callable[[ReadingSession, Any, Settings], JsonObject] = lambda *_: {}
+    written: Callable[[Any], JsonObject] = lambda _: {}
     reader: BodyReader = BodyReader()
     own: Callable[[Identity], int | None] | None = None
     unresolved: Callable[[str], JobautoError] | None = None

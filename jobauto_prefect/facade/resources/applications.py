@@ -28,7 +28,7 @@ router = APIRouter()
 def definition(app_id: AppKey, who: CurrentUser, service: CurrentService) -> Response:
     """Return the definition of an application as imported, byte for byte."""
     with service.ledger.reading() as session:
-        app = get_visible(session, who, App, app_id, "applications")
+        app = get_visible(session, who, App, app_id)
     return Response(app.source.encode(), media_type="application/json")
 
 
@@ -42,7 +42,7 @@ def versions(
 ) -> Response:
     """Return the earlier definitions of an application, keyed by number."""
     with service.ledger.reading() as session:
-        app = get_visible(session, who, App, app_id, "applications")
+        app = get_visible(session, who, App, app_id)
         former = versions_of(session, app_id)
     data = {str(version.number): serialize_version(version) for version in former}
     return respond_plain(request, who, f"Earlier definitions of {app.name}", data)

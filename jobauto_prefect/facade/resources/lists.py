@@ -68,8 +68,13 @@ def add_list(router: APIRouter, resource: Resource) -> None:
         with long_work.giving_way() if is_long else nullcontext():
             page, shown, names = read_page(request, who, service, selection, format_name)
         view = _list_view(resource, request, who, shown, page, names)
+        headers = {"X-Total-Count": str(page.total)}
+        if page.next_cursor is not None:
+            url = request.url.include_query_params(cursor=page.next_cursor)
+            query = url.remove_query_params("offset").query
+            headers["Link"] = f'<{requested_path(request)}?{query}>; rel="next"'
         with long_work.turn() if is_long else nullcontext():
-            return respond(request, format_name, view, headers=_headers(request, page))
+            return respond(request, format_name, view, headers=headers)
 
     def read_page(
         request: Request, who: Identity, service: Service, selection: Selection, format_name: str
@@ -223,16 +228,6 @@ def _parse_number(query: Mapping[str, str], name: str, faults: list[Fault]) -> i
     except InvalidInput as error:
         faults += error.faults
         return None
-
-
-def _headers(request: Request, page: lists.Page) -> dict[str, str]:
-    headers = {"X-Total-Count": str(page.total)}
-    if page.next_cursor is not None:
-        url = request.url.include_query_params(cursor=page.next_cursor).remove_query_params(
-            "offset"
-        )
-        headers["Link"] = f'<{requested_path(request)}?{url.query}>; rel="next"'
-    return headers
 
 
 def _stream_all(
