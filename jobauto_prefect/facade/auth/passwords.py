@@ -81,7 +81,12 @@ class PasswordVerifier:
             return True
         matches = password_matches(stored, password)
         if matches:
-            self._remember(self._digest(user_id, stored, password))
+            digest = self._digest(user_id, stored, password)
+            with self._lock:
+                self._until[digest] = self._clock() + REMEMBER_FOR
+                self._until.move_to_end(digest)
+                if len(self._until) > MAX_REMEMBERED:
+                    self._until.popitem(last=False)
         return matches
 
     def remembers(self, user_id: int, stored: str | None, password: str) -> bool:
@@ -99,13 +104,6 @@ class PasswordVerifier:
     def _digest(self, user_id: int, stored: str, password: str) -> bytes:
         bound_to = f"{user_id}\0{stored}\0".encode()
         return hmac.digest(self._key, bound_to + encode_password(password), "sha256")
-
-    def _remember(self, digest: bytes) -> None:
-        with self._lock:
-            self._until[digest] = self._clock() + REMEMBER_FOR
-            self._until.move_to_end(digest)
-            if len(self._until) > MAX_REMEMBERED:
-                self._until.popitem(last=False)
 
 
 def password_faults(password: str, login: str, shortest: int = MIN_LENGTH) -> list[Fault]:
