@@ -82,11 +82,8 @@ def add_list(router: APIRouter, resource: Resource) -> None:
         with service.ledger.reading() as session:
             page = lists.page(session, resource.record, selection)
             shown = [resource.show(record, service.settings) for record in page.records]
-            if resource.annotate is not None:
-                now = service.ledger.clock()
-                resource.annotate(session, page.records, shown, service.settings, now)
-            if address_of(request).dialect.counts_work:
-                resource.count_work(session, page.records, shown)
+            counts_work = address_of(request).dialect.counts_work
+            resource.complete(session, page.records, shown, service, counts_work=counts_work)
             names = load_names(session, who, shown) if format_name == "html" else {}
         return page, shown, names
 

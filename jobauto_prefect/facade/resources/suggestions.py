@@ -14,12 +14,12 @@ from jobauto_prefect.compiler.events.suggestions import (
 )
 from jobauto_prefect.definitions import pick_text
 from jobauto_prefect.facade.answers import Answer, JsonObject
-from jobauto_prefect.facade.auth.access import get_visible
 from jobauto_prefect.facade.auth.identity import CurrentUser, Identity
 from jobauto_prefect.facade.http.operations import answered, operation
 from jobauto_prefect.facade.http.parameters import number_or_name
 from jobauto_prefect.facade.http.responses import respond_plain
 from jobauto_prefect.facade.kinds.natural_keys import key_type, parse_key, require_id
+from jobauto_prefect.facade.resources.applications import AppKey, get_visible_app
 from jobauto_prefect.facade.service import CurrentService
 from jobauto_prefect.kinds import KINDS
 from jobauto_prefect.ledger.queries.events import RuleTrigger, sources_for, triggers_of
@@ -39,7 +39,6 @@ SourceApp = Annotated[
     WithJsonSchema(number_or_name(KINDS["app"])),
 ]
 
-AppKey: Any = key_type(App, "app_id")
 TemplateKey: Any = key_type(RunTemplate, "template_id")
 
 
@@ -115,7 +114,7 @@ def mapping(
     with service.ledger.reading() as session:
         key = parse_key("source_app_id", source_app_id)
         source_id = require_id(session, who, App, key) if isinstance(key, str) else key
-        target, source = (get_visible(session, who, App, number) for number in (app_id, source_id))
+        target, source = (get_visible_app(session, who, number) for number in (app_id, source_id))
     data = asdict(suggest_mapping(source.definition, target.definition))
     return respond_plain(request, who, f"Mapping from {source.name} to {target.name}", data)
 

@@ -244,7 +244,21 @@ def _write(resource: Resource, asked: UpsertRequest, who: Identity, service: Ser
         if once is not None and (first := once.stored_response(session)) is not None:
             _authorize_replay(session, resource, who, first)
             return first
-        written = resource.write(_write_request(session, resource, asked, who, service))
+        key = asked.key
+        record_id = require_id(session, who, resource.record, key) if isinstance(key, str) else key
+        given = asked.translated.fields
+        write = WriteRequest(
+            session,
+            ledger.box,
+            service.settings,
+            who,
+            resolve_names(session, who, resource.kind.item, given, record_id),
+            record_id,
+            asked.raw,
+            asked.translated.defaults,
+            outbox_worker=service.outbox_worker,
+        )
+        written = resource.write(write)
         if asked.request.headers.get("if-none-match") == "*" and not written.created:
             named = f"{resource.kind.one.lower()} {written.record.id}"
             raise RecordExists(f"this name is taken by {named}; change that record, or choose "
@@ -280,28 +294,6 @@ def _authorize_replay(
         raise NotFound(f"{noun_of(resource.record)} {record_id} no longer exists")
     if not resource.is_own(who, record):
         who.rights.require(resource.kind.permissions, "update", company_of(record), record)
-
-
-def _write_request(
-    session: WritingSession,
-    resource: Resource,
-    asked: UpsertRequest,
-    who: Identity,
-    service: Service,
-) -> WriteRequest:
-    key, translated = asked.key, asked.translated
-    record_id = require_id(session, who, resource.record, key) if isinstance(key, str) else key
-    return WriteRequest(
-        session,
-        service.ledger.box,
-        service.settings,
-        who,
-        resolve_names(session, who, resource.kind.item, translated.fields, record_id),
-        record_id,
-        asked.raw,
-        translated.defaults,
-        outbox_worker=service.outbox_worker,
-    )
 
 
 def _pop_key(fields: Fields, resource: Resource) -> int | str | None:
@@ -346,9 +338,7 @@ def _respond_written(
     request, record, settings = asked.request, written.record, service.settings
     shown = resource.show(record, settings) | resource.written(record)
     if asked.shows_work:
-        if resource.annotate is not None:
-            resource.annotate(session, [record], [shown], settings, service.ledger.clock())
-        resource.count_work(session, [record], [shown])
+        resource.complete(session, [record], [shown], service, counts_work=True)
     body = shown | {"created": written.created}
     if written.warnings:
         body["warnings"] = [warning.as_dict() for warning in written.warnings]
