@@ -81,12 +81,7 @@ class PasswordVerifier:
             return True
         matches = password_matches(stored, password)
         if matches:
-            digest = self._digest(user_id, stored, password)
-            with self._lock:
-                self._until[digest] = self._clock() + REMEMBER_FOR
-                self._until.move_to_end(digest)
-                if len(self._until) > MAX_REMEMBERED:
-                    self._until.popitem(last=False)
+            self._remember(self._digest(user_id, stored, password))
         return matches
 
     def remembers(self, user_id: int, stored: str | None, password: str) -> bool:
@@ -104,6 +99,13 @@ class PasswordVerifier:
     def _digest(self, user_id: int, stored: str, password: str) -> bytes:
         bound_to = f"{user_id}\0{stored}\0".encode()
         return hmac.digest(self._key, bound_to + encode_password(password), "sha256")
+
+    def _remember(self, digest: bytes) -> None:
+        with self._lock:
+            self._until[digest] = self._clock() + REMEMBER_FOR
+            self._until.move_to_end(digest)
+            if len(self._until) > MAX_REMEMBERED:
+                self._until.popitem(last=False)
 
 
 def password_faults(password: str, login: str, shortest: int = MIN_LENGTH) -> list[Fault]:

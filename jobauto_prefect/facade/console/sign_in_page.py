@@ -123,6 +123,7 @@ async def respond_signed_out(request: Request) -> Response:
     (SameSite=Strict); the page reloads itself, and that request has the cookie.
     """
     if request.method == "GET":
+        # Path and query as they were sent.
         raw: bytes = request.scope.get("raw_path") or quote(requested_path(request)).encode()
         query: bytes = request.scope["query_string"]
         sent = raw.partition(b"?")[0] + (b"?" + query if query else b"")

@@ -60,7 +60,9 @@ def key_type(kind: type[Base], parameter: str = "record_id") -> Any:
     """Return the type of a path parameter for a record, sent as id or as name."""
 
     async def read(request: Request, who: CurrentUser, service: CurrentService) -> int:
-        word = path_word(request, parameter)
+        word: str = request.path_params[parameter]
+        if request.scope.get("slashes_encoded"):
+            word = unquote(word)
         if kind in LOOKS and is_name(word):
             return await run_in_threadpool(
                 _read_id, service, who, kind, parse_text(parameter, word)
@@ -72,12 +74,6 @@ def key_type(kind: type[Base], parameter: str = "record_id") -> Any:
 
     read.parameter = path_key(BY_RECORD[kind].kind, parameter)  # type: ignore[attr-defined]
     return Annotated[int, Depends(read)]
-
-
-def path_word(request: Request, parameter: str) -> str:
-    """Return a path segment; its slashes are sent as %2F."""
-    word: str = request.path_params[parameter]
-    return unquote(word) if request.scope.get("slashes_encoded") else word
 
 
 def _read_id(service: Service, who: Identity, kind: type[Base], word: str) -> int:
