@@ -112,6 +112,7 @@ class RouteBounds:
 def facade_bounds(routes: Iterable[BaseRoute], settings: Settings) -> Iterator[RouteBounds]:
     """Yield the bounds of the facade's routes: of the contract, the console and workers."""
     records = dict(_records_of_contract())
+    statement = f"{settings.database_answer_seconds:g} s a statement"
     for route in routes:
         if not isinstance(route, APIRoute):
             continue
@@ -123,7 +124,9 @@ def facade_bounds(routes: Iterable[BaseRoute], settings: Settings) -> Iterator[R
                 route.path,
                 body_limit(route.path, settings),
                 MOST_RECORDS if FILES.fullmatch(route.path) else records.get(key),
-                "; ".join(_times(route.path, settings)),
+                "; ".join(
+                    [statement, *(time for paths, time in TIMES if paths.fullmatch(route.path))]
+                ),
                 _place(route),
                 _at_once(route.path),
             )
@@ -143,11 +146,6 @@ def _place(route: APIRoute) -> str:
     if route.name.startswith("list "):
         return LISTS
     return "event loop" if inspect.iscoroutinefunction(route.endpoint) else "thread"
-
-
-def _times(path: str, settings: Settings) -> Iterator[str]:
-    yield f"{settings.database_answer_seconds:g} s a statement"
-    yield from (time for paths, time in TIMES if paths.fullmatch(path))
 
 
 def _at_once(path: str) -> str:

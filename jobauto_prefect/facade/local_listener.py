@@ -85,12 +85,7 @@ async def _serve(app: FastAPI, listener: socket.socket) -> AsyncIterator[None]:
         yield
     finally:
         server.close()
-        await _drain(state)
-
-
-async def _drain(state: ServerState) -> None:
-    """Finish requests in progress, within the grace period."""
-    for connection in list(state.connections):
-        connection.shutdown()
-    if state.tasks:
-        await asyncio.wait(list(state.tasks), timeout=DRAIN_SECONDS)
+        for connection in list(state.connections):
+            connection.shutdown()
+        if state.tasks:  # requests in progress are finished, within the grace period
+            await asyncio.wait(list(state.tasks), timeout=DRAIN_SECONDS)

@@ -112,7 +112,6 @@ def _add_listeners(app: FastAPI, settings: Settings, ledger: Ledger) -> None:
 
 
 def _extend_lifespan(app: FastAPI, more: Callable[[], AbstractAsyncContextManager[None]]) -> None:
-    """Extend an application's lifespan by one more context."""
     alone = app.router.lifespan_context
 
     @contextlib.asynccontextmanager

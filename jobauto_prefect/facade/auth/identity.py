@@ -23,7 +23,8 @@ from jobauto_prefect.facade.auth.request_state import OPERATOR, request_id_of
 from jobauto_prefect.facade.auth.throttle import UNKNOWN, WRONG_PASSWORD, SignInThrottle
 from jobauto_prefect.facade.auth.token_cache import TokenCache
 from jobauto_prefect.facade.auth.visitor_sessions import DOOR, session_token
-from jobauto_prefect.ledger.access.sign_ins import Account, Grants, Origin, account
+from jobauto_prefect.ledger.access.sign_ins import Account, Grants
+from jobauto_prefect.ledger.access.sign_ins import account as load_account
 from jobauto_prefect.ledger.access.tokens import (
     SESSION_KINDS,
     TOKEN_PREFIX,
@@ -171,7 +172,11 @@ def sign_in(service: SignInServices, request: HTTPConnection, login: str, passwo
     address = request.client.host if request.client else None
     origin = service.throttle.origin(login, address)
     named = login if is_possible_login(login) else None
-    account = _load_account(service, named, origin) if named else None
+    account = None
+    if named:
+        now = service.ledger.clock()
+        with service.ledger.reading() as session:
+            account = load_account(session, named, origin, service.throttle.since(now), now)
     user_id, stored = (account.user_id, account.password_hash) if account else (None, None)
     if (
         account is not None
@@ -204,12 +209,6 @@ def issue_login_token(
             raise Unauthorized(WRONG_PASSWORD)
         write_entry(session, "Login", "login", {}, entity_id=user.user_id)
     return text, expires_at
-
-
-def _load_account(service: SignInServices, login: str, origin: Origin) -> Account | None:
-    now = service.ledger.clock()
-    with service.ledger.reading() as session:
-        return account(session, login, origin, service.throttle.since(now), now)
 
 
 def current_rights(user: User, now: datetime) -> Rights:

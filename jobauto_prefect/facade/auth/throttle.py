@@ -78,7 +78,9 @@ class SignInThrottle:
 
     def origin(self, login: str, address: str | None) -> Origin:
         """Return the keys of a sign-in's counters: one for the account, one for the network."""
-        return Origin(_digest(login), _network_of(address))
+        # A key of fixed length for any string sent as a login.
+        named = login.casefold().encode("utf-8", "surrogatepass")
+        return Origin(hashlib.sha256(named).hexdigest(), _network_of(address))
 
     def since(self, now: datetime) -> datetime:
         """Return the instant after which failures count."""
@@ -155,8 +157,3 @@ def _network_of(address: str | None) -> str:
         return str(mapped)
     # The owner of one IPv6 address has its whole /64.
     return str(ipaddress.ip_network((ip, 64), strict=False))
-
-
-def _digest(login: str) -> str:
-    """Return a key of fixed length for any string sent as a login."""
-    return hashlib.sha256(login.casefold().encode("utf-8", "surrogatepass")).hexdigest()

@@ -32,21 +32,16 @@ class TokenCache:
 
     def bearer(self, text: str, kinds: Collection[TokenKind] = API_KINDS) -> Bearer | None:
         """Return the owner of a token; None if it is unknown, expired, revoked or malformed."""
-        owner = self._owner(text)
-        return owner if owner is not None and owner.kind in kinds else None
-
-    def _owner(self, text: str) -> Bearer | None:
         digest, now = digest_of(text), self._ledger.clock()
         with self._lock:
-            cached, until = self._known.get(digest, (None, now))
+            owner, until = self._known.get(digest, (None, now))
             writes = self._writes
-        if cached is not None and now < until:
-            return cached
-        with self._ledger.reading() as session:
-            owner = bearer(session, text, now)
-        if owner is not None:
-            self._remember(digest, owner, now, writes)
-        return owner
+        if owner is None or now >= until:
+            with self._ledger.reading() as session:
+                owner = bearer(session, text, now)
+            if owner is not None:
+                self._remember(digest, owner, now, writes)
+        return owner if owner is not None and owner.kind in kinds else None
 
     def forget(self) -> None:
         """Clear the cache."""

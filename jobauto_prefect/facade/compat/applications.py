@@ -93,22 +93,15 @@ def _exit_code(declared: Any) -> JsonObject:
     }
 
 
-def _with_command(fields: JsonObject) -> JsonObject:
-    """Return a definition with its command line under the name that definitions use."""
-    if "cmdparamsTemplate" in fields:
-        return fields
-    return {
-        "cmdparamsTemplate" if name == "cmdparams" else name: value
-        for name, value in fields.items()
-    }
-
-
 def from_flat_record(fields: JsonObject) -> TranslatedInput:
     """Translate a flat record to a part of a definition; a definition is one already."""
     if fields.get("definition") is WHOLE_BODY:
         return TranslatedInput(fields)
     if "$schema" in fields:
-        return TranslatedInput(_with_command(fields))
+        # Definitions have the command line under another name.
+        both = "cmdparamsTemplate" in fields
+        renamed = {} if both else {"cmdparams": "cmdparamsTemplate"}
+        return TranslatedInput({renamed.get(name, name): fields[name] for name in fields})
     known_fields = {*schema()["properties"], *OWN_FIELDS, "cmdparams"}
     used = {
         name: value for name, value in fields.items() if name in known_fields and value is not None

@@ -101,10 +101,6 @@ def is_uncut(value: Any) -> bool:
     return not (isinstance(value, str) and value.endswith(ELLIPSIS))
 
 
-def _nothing_more(_shown: JsonObject) -> JsonObject:
-    return {}
-
-
 @dataclass(frozen=True, slots=True)
 class RecordShape:
     """A published record: each field's name with ours and how it is converted.
@@ -117,7 +113,7 @@ class RecordShape:
     """
 
     members: Mapping[str, tuple[str, Convert]]
-    more: Callable[[JsonObject], JsonObject] = _nothing_more
+    more: Callable[[JsonObject], JsonObject] = lambda _: {}
     usable: Mapping[str, Usable] = field(default_factory=dict)
     written: Mapping[str, str] = field(default_factory=dict)
 

@@ -26,25 +26,9 @@ EXPORT_FOR = timedelta(days=1)
 sign in there get their own data."""
 
 
-def _status(view: View, _asked: Asked) -> View:
-    return replace(view, data={COUNTED.get(name, name): count for name, count in view.data.items()})
-
-
-def _jobs_status(view: View, _asked: Asked) -> View:
-    return replace(view, data={"1": view.data}, as_array=True)
-
-
 def _each(view: View, more: Callable[[JsonObject], JsonObject]) -> View:
     data = {key: record | more(record) for key, record in view.data.items()}
     return replace(view, data=data, as_array=True)
-
-
-def _roles(view: View, _asked: Asked) -> View:
-    return _each(view, lambda _one: {"is_active": True})
-
-
-def _members(view: View, _asked: Asked) -> View:
-    return _each(view, lambda member: {"user": {"id": member["user_id"], "login": member["login"]}})
 
 
 def _export(view: View, asked: Asked) -> View:
@@ -126,10 +110,14 @@ def _job(job: JsonObject) -> JsonObject:
 
 
 TRANSLATIONS: Mapping[str, Callable[[View, Asked], View]] = {
-    "status": _status,
-    "jobs_status": _jobs_status,
-    "roles": _roles,
-    "members": _members,
+    "status": lambda view, _: replace(
+        view, data={COUNTED.get(name, name): count for name, count in view.data.items()}
+    ),
+    "jobs_status": lambda view, _: replace(view, data={"1": view.data}, as_array=True),
+    "roles": lambda view, _: _each(view, lambda _one: {"is_active": True}),
+    "members": lambda view, _: _each(
+        view, lambda member: {"user": {"id": member["user_id"], "login": member["login"]}}
+    ),
     "data_export": _export,
     "data_export_download": _download,
 }

@@ -44,19 +44,8 @@ def _code(shown: JsonObject) -> JsonObject:
     return {"code": code_of(slug, company_id)}
 
 
-def _description(shown: JsonObject) -> JsonObject:
-    return {
-        "event_description": f"{shown['action']} {shown['entity_type']} {shown['entity_id']}",
-        "severity": "low",
-    }
-
-
 def _as_json(value: Any) -> str | None:
     return None if value is None else json.dumps(value, ensure_ascii=False)
-
-
-def _color(value: Any) -> str | None:
-    return None if value is None else short_text(7)(f"#{value}")
 
 
 JOB = RecordShape(
@@ -68,10 +57,6 @@ JOB = RecordShape(
     usable={"env": is_object},
     written={"schedule": "scheduled"},
 )  # fmt: skip
-
-
-def _attempts(shown: JsonObject) -> JsonObject:
-    return {"jobs": [JOB.translate(job) for job in shown["jobs"]]} if "jobs" in shown else {}
 
 
 SHAPES: Mapping[str, RecordShape] = {
@@ -121,7 +106,7 @@ SHAPES: Mapping[str, RecordShape] = {
     "topic": RecordShape(
         same_names(int_or_none, "id")
         | {"name": ("name", cut_text(32)), "description": ("description", cut_text(255))}
-        | {"color": ("color", _color)}
+        | {"color": ("color", lambda value: None if value is None else short_text(7)(f"#{value}"))}
         | time_fields("DatCreate", "DatUpdate"),
         usable={"name": is_uncut, "description": is_uncut},
     ),
@@ -130,14 +115,19 @@ SHAPES: Mapping[str, RecordShape] = {
         | same_names(text_or_none, "window_start", "window_end", "deadline", "fulfilled_at",
                      "created_at")
         | {"state": ("state", nearest_of(*TASK_STATES, nearest="open"))},
-        _attempts,
+        lambda shown: (
+            {"jobs": [JOB.translate(job) for job in shown["jobs"]]} if "jobs" in shown else {}
+        ),
     ),
     "auditlog": RecordShape(
         same_names(int_or_none, "id", "user_id", "entity_id")
         | same_names(text_or_none, "entity_type", "created_at")
         | {"action": ("action", nearest_of(*ACTIONS, nearest=None))}
         | {"additional_data": ("changes", object_or_empty)},
-        _description,
+        lambda shown: {
+            "event_description": f"{shown['action']} {shown['entity_type']} {shown['entity_id']}",
+            "severity": "low",
+        },
     ),
     "eventrule": RecordShape(
         same_names(int_or_none, "id", "event_source_id", "runtemplate_id", "priority")

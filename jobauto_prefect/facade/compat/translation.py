@@ -39,15 +39,11 @@ def _translate_known(
         ours = shape.written.get(name, name)
         value = parse_json(given) if ours == "env" else given
         doubled = ours != name and ours in fields
-        if ours in known_fields and not doubled and shape.usable.get(ours, _any)(value):
+        if ours in known_fields and not doubled and shape.usable.get(ours, lambda _: True)(value):
             used[ours] = value
         else:
             ignored.append(name)
     return TranslatedInput(used, ignored)
-
-
-def _any(_value: Any) -> bool:
-    return True
 
 
 PREFIX = "/VitexSoftware/MultiFlexi/1.0.0"

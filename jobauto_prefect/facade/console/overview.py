@@ -76,7 +76,12 @@ def read_overview(service: Service, who: Identity) -> Overview:
         running = _jobs(session, companies, "-id", Condition("state", JobState.RUNNING))
         waiting = _jobs(session, companies, "schedule", Condition("state", JobState.SCHEDULED))
         ended = ended_by_template(session, companies, NOTEWORTHY, since, MAX_SHOWN)
-        missed = _missed_windows(session, companies, since)
+        conditions = (
+            Condition("state", TaskState.MISSED),
+            Condition("deadline", since, "ge"),
+            Condition("excuse", None),
+        )
+        missed = page(session, Task, Selection(companies, conditions, "-deadline", MAX_SHOWN))
         jobs = [*running.records, *waiting.records, *(group.newest for group in ended)]
         templates = {job.runtemplate_id for job in jobs}
         templates |= {task.runtemplate_id for task in missed.records}
@@ -122,18 +127,6 @@ def _jobs(
     *conditions: Condition,
 ) -> Page:
     return page(session, Job, Selection(companies, conditions, order, MAX_SHOWN))
-
-
-def _missed_windows(
-    session: ReadingSession, companies: frozenset[int] | None, since: datetime
-) -> Page:
-    """Read the windows that were missed and not excused."""
-    conditions = (
-        Condition("state", TaskState.MISSED),
-        Condition("deadline", since, "ge"),
-        Condition("excuse", None),
-    )
-    return page(session, Task, Selection(companies, conditions, "-deadline", MAX_SHOWN))
 
 
 def _sum(counts: Mapping[tuple[int, str], int], day: int, states: Sequence[JobState]) -> int:

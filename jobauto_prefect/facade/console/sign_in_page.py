@@ -123,14 +123,18 @@ async def respond_signed_out(request: Request) -> Response:
     (SameSite=Strict); the page reloads itself, and that request has the cookie.
     """
     if request.method == "GET":
-        wanted, kept = _requested_address(request), ""
+        # Path and query as they were sent.
+        raw: bytes = request.scope.get("raw_path") or quote(requested_path(request)).encode()
+        query: bytes = request.scope["query_string"]
+        sent = raw.partition(b"?")[0] + (b"?" + query if query else b"")
+        wanted, kept = sent.decode("ascii", "replace"), ""
     else:
         wanted, kept = _page_before(request), await _read_kept(request)
     return respond_with_form(
         request,
         401,
         wanted=local_address(wanted),
-        reloads=_is_from_another_site(request),
+        reloads=request.method == "GET" and request.headers.get("sec-fetch-site") == "cross-site",
         kept=kept,
     )
 
@@ -214,16 +218,3 @@ def _show_again(
         "state": {SENT_FORM: parse_form(kept)},
     }
     return PassedOn(request.app, scope, {"set-cookie": signed_in.headers["set-cookie"]})
-
-
-def _requested_address(request: Request) -> str:
-    """Return path and query as they were sent."""
-    raw: bytes = request.scope.get("raw_path") or quote(requested_path(request)).encode()
-    query: bytes = request.scope["query_string"]
-    path = raw.partition(b"?")[0]
-    return (path + (b"?" + query if query else b"")).decode("ascii", "replace")
-
-
-def _is_from_another_site(request: Request) -> bool:
-    """Whether a page was opened by a link on another site; browsers send `Sec-Fetch-Site`."""
-    return request.method == "GET" and request.headers.get("sec-fetch-site") == "cross-site"

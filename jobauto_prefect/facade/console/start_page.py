@@ -16,6 +16,7 @@ from jobauto_prefect.facade.console.jobs.workers import TONES as WORKER_TONES
 from jobauto_prefect.facade.console.jobs.workers import (
     count_jobs,
     sort_by_state,
+    tell_hindrances,
     tell_load,
     worker_address,
 )
@@ -162,6 +163,7 @@ def _tiles(overview: Overview, translate: Translator) -> list[Tile]:
 
 
 def _troubles(overview: Overview, translate: Translator, pool: str) -> list[Section]:
+    known = [worker for worker in overview.workers if worker["state"] != "lost"]
     return [
         Section(
             "ended",
@@ -191,7 +193,7 @@ def _troubles(overview: Overview, translate: Translator, pool: str) -> list[Sect
             "workers",
             translate("Workers"),
             WORKERS,
-            [_worker(worker, translate) for worker in _workers_to_show(overview.workers)],
+            [_worker(worker, translate) for worker in sort_by_state(known)[:MAX_WORKERS]],
             translate(
                 "No worker has reported. Start one: jobauto worker start --pool {pool}", pool=pool
             ),
@@ -261,22 +263,15 @@ def _ended(group: EndedGroup, overview: Overview, translate: Translator) -> Line
     )
 
 
-def _workers_to_show(workers: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    """Return the workers to show, those that do not work first."""
-    known = [worker for worker in workers if worker["state"] != "lost"]
-    return sort_by_state(known)[:MAX_WORKERS]
-
-
 def _worker(worker: Mapping[str, Any], translate: Translator) -> Line:
     limit, state = worker["limit"], worker["state"]
-    hindrances = "; ".join(str(why) for why in worker["hindrances"].values())
     return Line(
         name=worker["name"],
         href=worker_address(worker["name"]),
         company=worker["pool"],
         state=translate(state),
         tone=WORKER_TONES[state],
-        note=_clip(hindrances),
+        note=_clip(tell_hindrances(worker)),
         aside=tell_load(worker, translate),
         share=min(100, 100 * count_jobs(worker) // limit) if limit else None,
     )

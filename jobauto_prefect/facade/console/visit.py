@@ -1,14 +1,15 @@
 """A request for a console page: visitor, language, and access to the contract."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
 from functools import cached_property
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 from zoneinfo import ZoneInfo
 
 from fastapi import Depends, Request, Response
+from starlette.concurrency import run_in_threadpool
 
 from jobauto_prefect.definitions import pick_text
 from jobauto_prefect.facade.auth.identity import Identity
@@ -20,6 +21,9 @@ from jobauto_prefect.facade.formats.html.page_language import Translator, transl
 from jobauto_prefect.facade.formats.record_links import find_referenced_kind
 from jobauto_prefect.facade.http.responses import languages_of
 from jobauto_prefect.facade.service import Service
+from jobauto_prefect.ledger.store import ReadingSession
+
+T = TypeVar("T")
 
 Choices = Sequence[tuple[str, str]]
 """The options of forms and filters: value and label of each."""
@@ -133,6 +137,15 @@ class Visit:
             with suppress(ContractError):
                 name = (await self.get(f"/runtemplate/{given}"))["name"]
         return [(given, name)] if given else []
+
+    async def query(self, read: Callable[[ReadingSession], T]) -> T:
+        """Read from the ledger what the contract does not answer; the caller minds permissions."""
+
+        def run() -> T:
+            with self.service.ledger.reading() as session:
+                return read(session)
+
+        return await run_in_threadpool(run)
 
     def require(self, permission: str, company_id: int | None) -> None:
         """Require the permission that submitting a form needs, before it is filled in.

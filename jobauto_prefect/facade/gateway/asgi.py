@@ -50,25 +50,11 @@ def application(*, with_services: bool = True) -> ASGIApp:
     monitor = GatewayMonitor()
     monitor.checks["ledger"] = ledger_check(ledger)
     monitor.checks["prefect"] = check_answers(f"{settings.prefect_api_url}/health")
-    return create_gateway(settings, ledger, monitor, with_services=with_services)
-
-
-def create_gateway(
-    settings: Settings,
-    ledger: Ledger,
-    monitor: GatewayMonitor | None = None,
-    *,
-    with_services: bool = True,
-) -> ASGIApp:
-    """Put the gateway in front of this process's Prefect application.
-
-    Prefect requires a password that only the gateway knows.
-    """
+    # Prefect requires a password that only the gateway knows.
     inner = f"door:{secrets.token_urlsafe(32)}"
     prefect = cast("FastAPI", create_closed_app(inner, with_services=with_services))
     _make_document_once(prefect)
     _answer_without_bodies(prefect)
-    monitor = monitor or GatewayMonitor()
     role = "all" if with_services else "api"
     middleware = create_middleware(settings, ledger, prefect, inner, monitor, role)
     return TransportMiddleware(middleware, settings, monitor.requests.note)

@@ -132,7 +132,6 @@ class GatewayMiddleware:
             await error_response(connection, error)(scope, receive, send)
 
     async def _serve_page(self, connection: HTTPConnection, receive: Receive, send: Send) -> None:
-        """Serve a file of Prefect's UI."""
         scope = connection.scope
         reads = scope["method"] in ("GET", "HEAD")
         if not reads or scope["path"] in API_PAGES:
@@ -145,7 +144,8 @@ class GatewayMiddleware:
                 inner_scope(scope, None, plain=True),
                 receive,
                 send,
-                _point_to_this_server,
+                # The pages ask the server they came from, under the name the browser used.
+                lambda settings: settings | {"api_url": API},
             )
             return
         await self._prefect(inner_scope(scope, None), receive, _add_security_policy(send))
@@ -328,11 +328,6 @@ class FieldRedactor:
         if isinstance(answer, list):
             return [self(item) for item in answer]
         return {name: {} if name in self.hidden_fields else value for name, value in answer.items()}
-
-
-def _point_to_this_server(settings: Any) -> Any:
-    """Point the pages to the server they came from, under the name the browser used."""
-    return settings | {"api_url": API}
 
 
 def _add_security_policy(send: Send) -> Send:

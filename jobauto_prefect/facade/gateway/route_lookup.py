@@ -35,8 +35,9 @@ class PathTable(Generic[P]):
         """Find the route of a path, and the path's parameters; None if there is no such route."""
         for pattern, route in self._by_first.get(_first(path), ()):
             match = pattern.fullmatch(path)
-            if match is not None and _are_uuids(match.groupdict()):
-                return route, match.groupdict()
+            parameters = match.groupdict() if match else {}
+            if match and all(is_uuid(parameters[name]) for name in UUIDS & parameters.keys()):
+                return route, parameters
         return None
 
 
@@ -53,10 +54,6 @@ def _pattern(path: str) -> re.Pattern[str]:
     return re.compile("".join(texts))
 
 
-def _are_uuids(parameters: Mapping[str, str]) -> bool:
-    return all(is_uuid(value) for name, value in parameters.items() if name in UUIDS)
-
-
 def is_uuid(text: object) -> bool:
     """Whether a text is a UUID as Prefect's paths take them: with hyphens, each in its place."""
     try:
@@ -65,14 +62,10 @@ def is_uuid(text: object) -> bool:
         return False
 
 
-def _by_method() -> dict[str, PathTable[Route]]:
-    methods = {route.method for route in ROUTES}
-    return {
-        method: PathTable(route for route in ROUTES if route.method == method) for method in methods
-    }
-
-
-_ROUTES = _by_method()
+_ROUTES = {
+    method: PathTable(route for route in ROUTES if route.method == method)
+    for method in {route.method for route in ROUTES}
+}
 _SOCKETS = PathTable(SOCKETS)
 
 

@@ -139,7 +139,10 @@ class SocketGateway:
         """
         opening: list[Message] = [
             {"type": "websocket.connect"},
-            {"type": "websocket.receive", "text": _sign_in_message(self._inner)},
+            {
+                "type": "websocket.receive",
+                "text": json.dumps({"type": "auth", "token": self._inner}),
+            },
         ]
         is_refused = asyncio.Event()
 
@@ -200,12 +203,7 @@ def _parse_json(text: Any) -> Any:
     return None
 
 
-def _sign_in_message(inner: str) -> str:
-    return json.dumps({"type": "auth", "token": inner})
-
-
 async def _pass_through(message: Message) -> Message:
-    """Forward every message."""
     return message
 
 

@@ -42,15 +42,14 @@ class AddressMiddleware:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handle one request; a path with none of these prefixes is passed on unchanged."""
         if scope["type"] == "http":
-            scope = self._led(scope)
+            path = scope["path"]
+            led = [each for each in self._known if f"{path}/".startswith(f"{each.prefix}/")]
+            scope = (
+                mapped(scope, led[0])
+                if led
+                else {**scope, "address": OWN_ADDRESS, "asked_path": path}
+            )
         await self._app(scope, receive, send)
-
-    def _led(self, scope: Scope) -> Scope:
-        path: str = scope["path"]
-        for address in self._known:
-            if path == address.prefix or path.startswith(f"{address.prefix}/"):
-                return mapped(scope, address)
-        return {**scope, "address": OWN_ADDRESS, "asked_path": path}
 
 
 def mapped(scope: Scope, address: Address) -> Scope:

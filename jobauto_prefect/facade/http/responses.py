@@ -63,13 +63,6 @@ def languages_of(request: Request) -> tuple[str, ...]:
     return (*asked, request.app.state.service.settings.language)
 
 
-def negotiate_response(
-    request: Request, view: View, status: int = 200, headers: Mapping[str, str] | None = None
-) -> Response:
-    """Render a view in the format the request asks for."""
-    return respond(request, format_of(request, is_list=view.is_list), view, status, headers)
-
-
 def respond(
     request: Request,
     format_name: str,
@@ -156,7 +149,7 @@ def respond_plain(
         path=path_of(request),
         user=who.actor.name if who else "",
     )
-    return negotiate_response(request, view, status)
+    return respond(request, format_of(request, is_list=view.is_list), view, status)
 
 
 def load_names(

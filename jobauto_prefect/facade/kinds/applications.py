@@ -1,7 +1,7 @@
 """Applications: reading and writing the record with its definition."""
 
 import json
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator
 from datetime import datetime
 from typing import Annotated, Any, ClassVar
 
@@ -309,13 +309,16 @@ def write_app(write: WriteRequest) -> WriteResult:
     unapproved_before = _unapproved(write, app) if app else []
     if app is not None:
         require_administrator(write, app, _identity_changed(app, document))
-    if app is None or not _is_same(document, app.document):
+    # As text: the order of keys counts, and `1` is not `true`.
+    if app is None or json.dumps(document) != json.dumps(app.document):
         definition, warnings = _validate(write, document, is_raw=is_raw)
         if app is None:
             app = App(name="", source="", document={}, approved={}, company_id=owner.company_id)
             # Before it is added: a query would flush it and make a version of the incomplete
             # record.
-            warnings += _namesakes(write, app, definition, owner)
+            name = _text(write, definition.name)
+            others = () if owner.is_said else apps_named(write.session, name)
+            warnings += namesake_warnings(write, app, others)
             write.session.add(app)
         elif not body.force:
             _refuse_older(app, definition)
@@ -351,12 +354,6 @@ def _identity_changed(app: App, document: Fields) -> set[str]:
     return {name for name in before if before[name] != after[name]}
 
 
-def _namesakes(write: WriteRequest, app: App, definition: Definition, owner: Owner) -> list[Fault]:
-    if owner.is_said:
-        return []
-    return namesake_warnings(write, app, apps_named(write.session, _text(write, definition.name)))
-
-
 def _apply_topics(
     write: WriteRequest, app: App, body: ApplicationBody, document: Fields
 ) -> list[Fault]:
@@ -382,11 +379,6 @@ def _validate(
     if faults:
         raise InvalidDefinition(faults)
     return report.definition(), list(report.warnings)
-
-
-def _is_same(document: Fields, other: Fields) -> bool:
-    """Whether documents are equal as text: key order counts, and `1` is not `true`."""
-    return json.dumps(document) == json.dumps(other)
 
 
 def _find_app(write: WriteRequest, document: Fields, owner: Owner) -> App | None:
@@ -419,7 +411,15 @@ def _store_definition(
     """Store the document and keep the former one; seal values that have become secret."""
     document = dict(definition.document)
     if app.id is not None:
-        write.session.add(_former_version(write, app))
+        former = AppVersion(
+            app_id=app.id,
+            number=len(versions_of(write.session, app.id)) + 1,
+            version=app.version,
+            source=app.source,
+            replaced_at=write.session.clock(),
+            replaced_by=write.session.actor.name,
+        )
+        write.session.add(former)
     if is_raw:
         app.source = write.raw.decode()
     else:
@@ -436,29 +436,15 @@ def _store_definition(
         enqueue(write.session, OutboxKind.APPLY_TEMPLATE, template.id)
 
 
-def _former_version(write: WriteRequest, app: App) -> AppVersion:
-    versions = versions_of(write.session, app.id)
-    return AppVersion(
-        app_id=app.id,
-        number=len(versions) + 1,
-        version=app.version,
-        source=app.source,
-        replaced_at=write.session.clock(),
-        replaced_by=write.session.actor.name,
-    )
-
-
-def _companies_with(write: WriteRequest, app: App) -> Sequence[Company]:
-    """Return the companies that may use an application."""
-    if app.company_id is None:
-        return all_companies(write.session)
-    return [write.session.get_one(Company, app.company_id)]
-
-
 def _seal_values(write: WriteRequest, app: App, definition: Definition) -> None:
     secret = definition.secret_keys
     owners: list[Company | RunTemplate] = [*templates_of_app(write.session, app.id)]
-    owners += _companies_with(write, app) if secret else []
+    if secret:  # of the companies that may use it
+        owners += (
+            all_companies(write.session)
+            if app.company_id is None
+            else [write.session.get_one(Company, app.company_id)]
+        )
     for owner in owners:
         sealed = seal_exposed(StoredValues(owner.env, owner.secrets), secret, write.box)
         if sealed.secrets != owner.secrets:

@@ -230,25 +230,15 @@ def write_calendar(write: WriteRequest) -> WriteResult:
         setattr(calendar, name, kept)
     _require_valid(calendar)
     write.session.flush()
-    if not created:
-        _update_bearers(write, calendar, before)
-    return WriteResult(calendar, created)
-
-
-def _update_bearers(write: WriteRequest, calendar: records.Calendar, before: str) -> None:
-    """Update the records that use the calendar: they have its name and follow its new times."""
-    for keeper in keepers_of(write.session, before):
+    # The records that use the calendar have its name and follow its new times.
+    for keeper in () if created else keepers_of(write.session, before):
         if calendar.name != before:
             keeper.calendars = [calendar.name if each == before else each
                                 for each in keeper.calendars]  # fmt: skip
-        reassess_windows(write, keeper)
-
-
-def reassess_windows(write: WriteRequest, keeper: Keeper) -> None:
-    """Recheck upcoming windows after the closed times of a record have changed."""
-    for template in templates_under(write.session, keeper):
-        windows.lock_windows(write.session, template)
-        recheck_closed_time(write.session, [template])
+        for template in templates_under(write.session, keeper):
+            windows.lock_windows(write.session, template)
+            recheck_closed_time(write.session, [template])
+    return WriteResult(calendar, created)
 
 
 def apply_calendars(write: WriteRequest, keeper: Keeper, given: Sequence[int | str]) -> bool:
@@ -304,8 +294,8 @@ def _faults_of_days(days: Sequence[dict[str, Any]]) -> Iterable[Fault]:
     for place, day in enumerate(days):
         pointer = f"/days/{place}"
         first, last = (
-            _parse_iso(date, day["date"]),
-            _parse_iso(date, day.get("until") or day["date"]),
+            parse_iso(date, day["date"]),
+            parse_iso(date, day.get("until") or day["date"]),
         )
         if first is None or last is None:
             wrong = "date" if first is None else "until"
@@ -319,7 +309,7 @@ def _faults_of_days(days: Sequence[dict[str, Any]]) -> Iterable[Fault]:
 def _faults_of_periods(periods: Sequence[dict[str, Any]]) -> Iterable[Fault]:
     for place, period in enumerate(periods):
         for name in ("start", "end"):
-            if _parse_iso(datetime, period[name]) is None:
+            if parse_iso(datetime, period[name]) is None:
                 yield Fault(f"/periods/{place}/{name}", "time", "there is no such time")
 
 
@@ -340,7 +330,8 @@ def _faults_of_country(calendar: records.Calendar) -> Iterable[Fault]:
         yield Fault("/subdivision", "reference", f"{calendar.country} has these parts: {listed}")
 
 
-def _parse_iso(kind: type[date] | type[datetime], text: str) -> Any:
+def parse_iso(kind: type[date] | type[datetime], text: str) -> Any:
+    """Return a day or an instant as ISO 8601 writes it; None if there is none like this."""
     try:
         return kind.fromisoformat(text)
     except ValueError:

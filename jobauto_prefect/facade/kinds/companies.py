@@ -193,7 +193,8 @@ def write_company(write: WriteRequest) -> WriteResult:
     )
     says_notices = "notices" in body.model_fields_set
     warnings = apply_notices(write, company, body.notices) if says_notices else []
-    secret = _secret_names(write, company, body)
+    apps = apps_usable_by(write.session, company.id) if body.env else ()
+    secret = {key for app in apps for key in app.definition.secret_keys}
     apply_env(company, body.env, secret, write.box, ValueRules())
     write.session.flush()
     for template in templates_of_company(write.session, company.id):
@@ -230,14 +231,6 @@ def _free_slug(write: WriteRequest, name: str) -> str:
         for free in (append_number(slug, number) for number in numbers)
         if company_with_slug(write.session, free) is None
     )
-
-
-def _secret_names(write: WriteRequest, company: records.Company, body: CompanyBody) -> set[str]:
-    """Return the names of a company's values that its applications declare as passwords."""
-    if not body.env:
-        return set()
-    apps = apps_usable_by(write.session, company.id)
-    return {key for app in apps for key in app.definition.secret_keys}
 
 
 def serialize_company(company: records.Company, settings: Settings) -> JsonObject:

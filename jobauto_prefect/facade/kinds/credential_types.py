@@ -266,7 +266,9 @@ def write_credential_type(write: WriteRequest) -> WriteResult:
         authorize_definition(write, owner)
         require_fields(body, "code", "name")
         kind = records.CredentialType(fields=[], translations={}, company_id=owner.company_id)
-        warnings += _namesakes(write, kind, body, owner)
+        if not owner.is_said and body.code is not None:
+            others = credential_types_coded(write.session, body.code)
+            warnings += namesake_warnings(write, kind, others)
     destinations, identity = _destinations(write, kind), _identity(kind)
     apply_fields(kind, body, except_for=APART)
     kind.stock = False
@@ -291,17 +293,8 @@ def write_credential_type(write: WriteRequest) -> WriteResult:
 
 
 def _identity(kind: records.CredentialType) -> Mapping[str, Any]:
-    """Return the identifying fields of a type."""
     names = kind.translations.get("name", kind.name)
     return {"code": kind.code, "uuid": kind.uuid and kind.uuid.lower(), "name": names}
-
-
-def _namesakes(
-    write: WriteRequest, kind: records.CredentialType, body: CredentialTypeBody, owner: Owner
-) -> list[Fault]:
-    if owner.is_said or body.code is None:
-        return []
-    return namesake_warnings(write, kind, credential_types_coded(write.session, body.code))
 
 
 def _faults(

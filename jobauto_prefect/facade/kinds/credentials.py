@@ -1,6 +1,5 @@
 """Credentials, as shown and written."""
 
-from collections.abc import Iterator, Sequence
 from typing import Annotated, Any, ClassVar
 
 from pydantic import Field
@@ -257,13 +256,12 @@ def _apply_values(
     ]
     if faults:
         raise InvalidInput(faults)
-    return [*_missing_warnings(lacking), *short_secret_warnings(texts, secret, "values")]
-
-
-def _missing_warnings(lacking: Sequence[str]) -> Iterator[Fault]:
-    for name in lacking:
-        message = f"{name} is required; no job with this credential starts without it"
-        yield Fault(f"/values/{name}", "required", message)
+    missing = [
+        Fault(f"/values/{name}", "required",
+              f"{name} is required; no job with this credential starts without it")
+        for name in lacking
+    ]  # fmt: skip
+    return [*missing, *short_secret_warnings(texts, secret, "values")]
 
 
 def serialize_credential(credential: records.Credential, settings: Settings) -> JsonObject:

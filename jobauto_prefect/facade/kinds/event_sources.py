@@ -38,7 +38,6 @@ from jobauto_prefect.ledger import records
 from jobauto_prefect.ledger.base import BIGGEST_ID
 from jobauto_prefect.ledger.queries.events import sources_named
 from jobauto_prefect.ledger.records import Company
-from jobauto_prefect.ledger.secrets import SecretBox
 from jobauto_prefect.settings import Settings
 from jobauto_prefect.sources import fault_of, source_rules, source_target
 from jobauto_prefect.text_patterns import matching
@@ -174,7 +173,10 @@ def write_source(write: WriteRequest) -> WriteResult:
         before, {name: getattr(source, name) for name in ADDRESS_FIELDS}
     )
     faults = [*_apply_password(write, source, body, changed)]
-    faults += _target_faults(source, write.box, write.settings)
+    fault = fault_of(source_target(source, write.box), source_rules(write.settings))
+    if fault is not None:
+        member = "db_database" if source.db_connection == "sqlite" else "db_host"
+        faults.append(Fault(f"/{member}", "target", fault))
     if faults:
         raise InvalidInput(faults)
     write.session.flush()
@@ -202,15 +204,6 @@ def _apply_password(
         if PASSWORD not in body.model_fields_set or body.db_password is not None:
             yield resubmission_fault(f"/{PASSWORD}", PASSWORD, changed)
         source.db_password = None
-
-
-def _target_faults(
-    source: records.EventSource, box: SecretBox, settings: Settings
-) -> Iterator[Fault]:
-    fault = fault_of(source_target(source, box), source_rules(settings))
-    if fault is not None:
-        member = "db_database" if source.db_connection == "sqlite" else "db_host"
-        yield Fault(f"/{member}", "target", fault)
 
 
 def _find_source(

@@ -105,13 +105,12 @@ def serialize_event_details(
         serialize_fields(Delivery, delivery, eventrule_id=delivery.rule_id)
         for delivery in deliveries
     ]
-    return {"data": event.data, "deliveries": shown, "actions": list(map(_owed_action, actions))}
-
-
-def _owed_action(action: PendingAction) -> JsonObject:
-    """Return one action; the query of a webhook's address may be a secret and is not shown."""
-    target = action.target.partition("?")[0] or None
-    return serialize_fields(OwedAction, action, target=target)
+    # The query of a webhook's address may be a secret and is not shown.
+    owed = [
+        serialize_fields(OwedAction, action, target=action.target.partition("?")[0] or None)
+        for action in actions
+    ]
+    return {"data": event.data, "deliveries": shown, "actions": owed}
 
 
 def _details(session: ReadingSession, event: records.Event, _settings: Settings) -> JsonObject:

@@ -374,17 +374,6 @@ def add_wait_reasons(
         record["waits_for"] = reasons.get(record["id"])
 
 
-def serialize_job_details(
-    lines: Sequence[records.OutputLine], artifacts: Sequence[records.Artifact]
-) -> JsonObject:
-    """Return the details of a job that lists do not have."""
-    return {
-        "stdout": _tail_of(lines, "stdout"),
-        "stderr": _tail_of(lines, "stderr"),
-        "artifacts": [serialize_artifact(artifact) for artifact in artifacts],
-    }
-
-
 def serialize_artifact(artifact: records.Artifact) -> JsonObject:
     """Return an artifact without its content."""
     return serialize_fields(Artifact, artifact, href=f"/api/v1/artifact/{artifact.id}")
@@ -411,9 +400,14 @@ def _written(job: records.Job) -> JsonObject:
 
 
 def _details(session: ReadingSession, job: records.Job, _settings: Settings) -> JsonObject:
-    if job.begin is None:
-        return serialize_job_details((), ())  # no output yet
-    return serialize_job_details(last_output_of(session, job.id), artifacts_of(session, job.id))
+    has_begun = job.begin is not None  # there is no output before
+    lines = last_output_of(session, job.id) if has_begun else ()
+    artifacts = artifacts_of(session, job.id) if has_begun else ()
+    return {
+        "stdout": _tail_of(lines, "stdout"),
+        "stderr": _tail_of(lines, "stderr"),
+        "artifacts": [serialize_artifact(artifact) for artifact in artifacts],
+    }
 
 
 def _describe_change(body: JsonObject) -> JsonObject:

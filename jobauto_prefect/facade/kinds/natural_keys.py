@@ -12,7 +12,7 @@ from starlette.concurrency import run_in_threadpool
 from jobauto_prefect.definitions.records.actions import STARTED, ActionMode
 from jobauto_prefect.errors import Conflict, Fault, InvalidInput, NotFound
 from jobauto_prefect.facade.auth.identity import CurrentUser, Identity
-from jobauto_prefect.facade.http.field_types import as_integer, parse_text
+from jobauto_prefect.facade.http.field_types import as_integer, parse_int, parse_text
 from jobauto_prefect.facade.http.parameters import path_key
 from jobauto_prefect.facade.http.requests import Fields
 from jobauto_prefect.facade.kinds.registry import BY_ITEM, BY_RECORD
@@ -50,11 +50,19 @@ def is_name(given: Any) -> bool:
     return re.fullmatch("-?[0-9]+", given) is None
 
 
+def parse_key(parameter: str, given: Any) -> Any:
+    """Return the id of a record as a number, or its name as it is."""
+    read = parse_text if is_name(given) else parse_int
+    return read(parameter, given)
+
+
 def key_type(kind: type[Base], parameter: str = "record_id") -> Any:
     """Return the type of a path parameter for a record, sent as id or as name."""
 
     async def read(request: Request, who: CurrentUser, service: CurrentService) -> int:
-        word = path_word(request, parameter)
+        word: str = request.path_params[parameter]
+        if request.scope.get("slashes_encoded"):
+            word = unquote(word)
         if kind in LOOKS and is_name(word):
             return await run_in_threadpool(
                 _read_id, service, who, kind, parse_text(parameter, word)
@@ -66,12 +74,6 @@ def key_type(kind: type[Base], parameter: str = "record_id") -> Any:
 
     read.parameter = path_key(BY_RECORD[kind].kind, parameter)  # type: ignore[attr-defined]
     return Annotated[int, Depends(read)]
-
-
-def path_word(request: Request, parameter: str) -> str:
-    """Return a path segment; its slashes are sent as %2F."""
-    word: str = request.path_params[parameter]
-    return unquote(word) if request.scope.get("slashes_encoded") else word
 
 
 def _read_id(service: Service, who: Identity, kind: type[Base], word: str) -> int:

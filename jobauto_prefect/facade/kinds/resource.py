@@ -22,6 +22,7 @@ from jobauto_prefect.facade.http.field_types import (
 )
 from jobauto_prefect.facade.http.parameters import Json, number_or_name, query
 from jobauto_prefect.facade.http.requests import Body, BodyFields
+from jobauto_prefect.facade.service import Service
 from jobauto_prefect.facade.writes.base import WriteRequest, WriteResult
 from jobauto_prefect.kinds import KINDS, Kind
 from jobauto_prefect.ledger.queries import lists
@@ -109,14 +110,6 @@ def period(column: str, prefix: str = "") -> Mapping[str, Filter]:
     }
 
 
-def _no_details(_session: ReadingSession, _record: Any, _settings: Settings) -> JsonObject:
-    return {}
-
-
-def _nothing(_record: Any) -> JsonObject:
-    return {}
-
-
 def _unchanged(*_: Any) -> None:
     pass
 
@@ -197,8 +190,8 @@ class Resource:
     links: Mapping[str, Json] = field(default_factory=dict)
     repeated: Json = field(default_factory=dict)
     detail: type[Record] | None = None
-    details: Callable[[ReadingSession, Any, Settings], JsonObject] = _no_details
-    written: Callable[[Any], JsonObject] = _nothing
+    details: Callable[[ReadingSession, Any, Settings], JsonObject] = lambda *_: {}
+    written: Callable[[Any], JsonObject] = lambda _: {}
     reader: BodyReader = BodyReader()
     own: Callable[[Identity], int | None] | None = None
     unresolved: Callable[[str], JobautoError] | None = None
@@ -211,6 +204,22 @@ class Resource:
     def is_own(self, who: Identity, record: Any) -> bool:
         """Whether the user may see and change this record without a permission."""
         return self.own is not None and self.own(who) == record.id
+
+    def complete(
+        self,
+        session: ReadingSession,
+        records: Sequence[Any],
+        shown: Rows,
+        service: Service,
+        *,
+        counts_work: bool,
+    ) -> None:
+        """Add to records as they are shown what is read for all of them at once."""
+        if self.annotate is not None:
+            now = service.ledger.clock()
+            self.annotate(session, records, shown, service.settings, now)
+        if counts_work:
+            self.count_work(session, records, shown)
 
     @property
     def orders(self) -> Sequence[str]:

@@ -19,7 +19,6 @@ from jobauto_prefect.kinds import KINDS
 from jobauto_prefect.ledger import records
 from jobauto_prefect.ledger.queries.jobs import attempts_of
 from jobauto_prefect.ledger.states import TaskReason, TaskState
-from jobauto_prefect.ledger.store import ReadingSession
 from jobauto_prefect.settings import Settings
 
 
@@ -56,10 +55,6 @@ def serialize_task(task: records.Task, _settings: Settings) -> JsonObject:
     return serialize_fields(Task, task, company_id=task.runtemplate.company_id)
 
 
-def _details(session: ReadingSession, task: records.Task, settings: Settings) -> JsonObject:
-    return {"jobs": [serialize_job(job, settings) for job in attempts_of(session, task.id)]}
-
-
 RESOURCE = Resource(
     KINDS["task"], records.Task, Task, serialize_task,
     filters={
@@ -69,5 +64,8 @@ RESOURCE = Resource(
         "company_id": Filter("company_id", parse_int, "company", refers_to="company"),
         **period("window_start"),
     },
-    detail=TaskWithJobs, details=_details,
+    detail=TaskWithJobs,
+    details=lambda session, task, settings: {
+        "jobs": [serialize_job(job, settings) for job in attempts_of(session, task.id)],
+    },
 )  # fmt: skip

@@ -6,7 +6,7 @@ from contextlib import AbstractAsyncContextManager, AsyncExitStack, nullcontext
 from typing import Any
 
 from anyio import to_thread
-from fastapi import Request, Response
+from fastapi import Request
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from jobauto_prefect.console_addresses import CONTRACT
@@ -85,7 +85,11 @@ class IdentificationMiddleware:
                 if slot := await stack.enter_async_context(self._slot(request)):
                     scope["state"][SLOT] = slot
             except JobautoError as error:
-                response = await _refuse(request, error)
+                if isinstance(error, Unauthorized) and offers_sign_in(request):
+                    service: Service = request.app.state.service
+                    response = await service.ask_to_sign_in(request)
+                else:
+                    response = respond_to_error(request, error)
                 await response(scope, receive, send)
                 return
             try:
@@ -97,7 +101,6 @@ class IdentificationMiddleware:
                     _note_job(route.path, scope["path_params"])
 
     def _slot(self, request: Request) -> AbstractAsyncContextManager[Slot | None]:
-        """Return the slot a request must wait for."""
         identity: Identity | None = getattr(request.state, "identity", None)
         if request.app.state.service.operator is not None:
             return nullcontext()
@@ -110,13 +113,6 @@ class IdentificationMiddleware:
                 return self._artifacts.slot(identity.actor.name)
             return self._workers.slot(identity.actor.name)
         return nullcontext() if identity.user_id is None else self._people.slot(identity.user_id)
-
-
-async def _refuse(request: Request, error: JobautoError) -> Response:
-    if isinstance(error, Unauthorized) and offers_sign_in(request):
-        service: Service = request.app.state.service
-        return await service.ask_to_sign_in(request)
-    return respond_to_error(request, error)
 
 
 def _note_job(route: str, parts: Mapping[str, Any]) -> None:

@@ -62,12 +62,14 @@ def read_connection(scope: Scope, headers: Headers, trusted: Networks) -> Client
     if client is None or peer is None or not _is_in(peer, trusted):
         # A server may have taken the scheme from this header, whoever sent it.
         encrypted = _is_encrypted(scheme) and "x-forwarded-proto" not in headers
-        local = _is_operator(scope) or (peer is not None and _is_local(peer, hosts, headers))
+        is_operator = scope.get("state", {}).get(OPERATOR) is not None
+        local = is_operator or (peer is not None and _is_local(peer, hosts, headers))
         return ClientConnection(scheme, client, encrypted or local, tuple(hosts))
     schemes = _list_values(headers, "x-forwarded-proto")
     if schemes:
         encrypted = all(value.lower() in ("https", "wss") for value in schemes)
-        scheme = _scheme_like(scheme, encrypted=encrypted)
+        plain = "ws" if scheme in ("ws", "wss") else "http"
+        scheme = f"{plain}s" if encrypted else plain
     private = _is_encrypted(scheme) or _is_local(peer, hosts, headers)
     hosts += _list_values(headers, "x-forwarded-host")
     return ClientConnection(
@@ -75,18 +77,8 @@ def read_connection(scope: Scope, headers: Headers, trusted: Networks) -> Client
     )
 
 
-def _is_operator(scope: Scope) -> bool:
-    return scope.get("state", {}).get(OPERATOR) is not None
-
-
 def _is_encrypted(scheme: str) -> bool:
     return scheme in ("https", "wss")
-
-
-def _scheme_like(scheme: str, *, encrypted: bool) -> str:
-    if scheme in ("ws", "wss"):
-        return "wss" if encrypted else "ws"
-    return "https" if encrypted else "http"
 
 
 def _is_local(peer: Address, hosts: list[str], headers: Headers) -> bool:

@@ -19,7 +19,8 @@ class TracingMiddleware:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Trace a request; sockets and the application's lifespan are passed on."""
-        if scope["type"] != "http" or _is_quiet(scope):
+        is_quiet = scope["type"] != "http" or scope["path"].startswith(INTERNAL)
+        if is_quiet or (scope["method"] in READING and current_log_context().traceparent is None):
             await self._app(scope, receive, send)
             return
         status = 500
@@ -48,9 +49,3 @@ class TracingMiddleware:
                             },
                         }
                     )
-
-
-def _is_quiet(scope: Scope) -> bool:
-    if scope["path"].startswith(INTERNAL):
-        return True
-    return scope["method"] in READING and current_log_context().traceparent is None

@@ -132,7 +132,8 @@ class _Exchange:
         self.is_answered = False
         self._scope = scope
         self._signed_in = "authorization" in headers
-        self._unread = _has_body(headers)
+        length = headers.get("content-length", "0")
+        self._unread = length != "0" or "transfer-encoding" in headers
         self._receive = receive
         self._send = send
         self._began = time.perf_counter()
@@ -182,7 +183,9 @@ class _Exchange:
         level = logging.DEBUG if self.hung_up else logging.INFO
         if not ACCESS.isEnabledFor(level):
             return
-        path = _loggable(self._scope["path"])
+        # In ASCII, and what is no path is left out: it may have a password (`http://user:pw@host/`).
+        asked = self._scope["path"].partition("?")[0][:_LONGEST_PATH]
+        path = quote(asked) if asked.startswith("/") else "-"
         fields = {"method": method, "path": path, "status": self.status, "seconds": seconds}
         ACCESS.log(
             level,
@@ -196,17 +199,6 @@ class _Exchange:
         )
 
 
-def _loggable(path: str) -> str:
-    """Return a path in ASCII; anything else may contain a password (`http://user:pw@host/`)."""
-    if not path.startswith("/"):
-        return "-"
-    return quote(path.partition("?")[0][:_LONGEST_PATH])
-
-
-def _has_body(headers: Headers) -> bool:
-    return headers.get("content-length", "0") != "0" or "transfer-encoding" in headers
-
-
 def _refusal(scope: Scope, headers: Headers, arrival: ClientConnection) -> Refusal | None:
     if not arrival.is_private:
         return Refusal(403, ONLY_HTTPS)
@@ -214,14 +206,11 @@ def _refusal(scope: Scope, headers: Headers, arrival: ClientConnection) -> Refus
         return Refusal(400, "the request target must be a path")
     if scope["query_string"].count(b"&") >= MAX_QUERY_FIELDS:
         return Refusal(400, f"the query has more than {MAX_QUERY_FIELDS} fields; send fewer")
-    if _changes_something(scope) and arrival.is_cross_site(headers):
+    # Browsers open cross-site sockets without asking, and their messages may change anything.
+    changes = scope["type"] == "websocket" or scope["method"] not in READING
+    if changes and arrival.is_cross_site(headers):
         return Refusal(403, "pages of other sites may change nothing here")
     return None
-
-
-def _changes_something(scope: Scope) -> bool:
-    # Browsers open cross-site sockets without asking, and their messages may change anything.
-    return scope["type"] == "websocket" or scope["method"] not in READING
 
 
 async def _refuse(refusal: Refusal, scope: Scope, exchange: _Exchange) -> None:

@@ -119,7 +119,6 @@ def _resolve(reference: Json) -> Json:
 
 
 def _type_text(schema: Json) -> str:
-    """Return a short description of a value's type."""
     if "$ref" in schema:
         return str(schema["$ref"].rpartition("/")[2])
     if "enum" in schema:

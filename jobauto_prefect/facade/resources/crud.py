@@ -105,11 +105,8 @@ def _add_read(router: APIRouter, resource: Resource) -> None:
             shown = resource.show(record, service.settings) | resource.details(
                 session, record, service.settings
             )
-            if resource.annotate is not None:
-                now = service.ledger.clock()
-                resource.annotate(session, [record], [shown], service.settings, now)
-            if address_of(request).dialect.counts_work:
-                resource.count_work(session, [record], [shown])
+            counts_work = address_of(request).dialect.counts_work
+            resource.complete(session, [record], [shown], service, counts_work=counts_work)
             names = load_names(session, who, [shown]) if format_name == "html" else {}
         view = view_of(
             resource, request, who, shown, title=f"{resource.kind.one} {shown['id']}", names=names

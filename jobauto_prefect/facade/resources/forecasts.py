@@ -16,10 +16,10 @@ from jobauto_prefect.engine.sync.deployment_plans import template_schedule
 from jobauto_prefect.errors import Fault, InvalidInput
 from jobauto_prefect.facade.answers import Answer
 from jobauto_prefect.facade.auth.identity import CurrentUser, Identity
-from jobauto_prefect.facade.http.field_types import READ_INTEGER, parse_int, parse_text
+from jobauto_prefect.facade.http.field_types import READ_INTEGER
 from jobauto_prefect.facade.http.operations import SERVICE, answered, operation
 from jobauto_prefect.facade.http.responses import respond_plain
-from jobauto_prefect.facade.kinds.natural_keys import find_id, is_name
+from jobauto_prefect.facade.kinds.natural_keys import find_id, parse_key
 from jobauto_prefect.facade.service import CurrentService, Service
 from jobauto_prefect.jobs.windows.closed_time import closed_times
 from jobauto_prefect.ledger.jobs.attempts import is_active
@@ -98,7 +98,13 @@ def list_forecast(
         message = f"names {len(wanted)} run templates; ask for at most {MAX_NAMED} at once"
         raise InvalidInput([Fault("/runtemplate_id", "items", message)])
     with service.ledger.reading() as session:
-        ids = {_resolve_template(session, who, word) for word in wanted} if wanted else None
+        ids = None
+        if wanted:
+            ids = {
+                find_id(session, who, RunTemplate, key) if isinstance(key, str) else key
+                for word in wanted
+                for key in [parse_key("runtemplate_id", word)]
+            }
         templates, timings = _load_timings(session, service, who, ids, now)
     launches = list(islice(forecast(timings, now, until), limit + 1))
     data = {
@@ -192,13 +198,6 @@ def _load_timings(
         if (schedule := template_schedule(template, service.settings.timezone)) is not None
     }
     return templates, timings
-
-
-def _resolve_template(session: ReadingSession, who: Identity, word: str) -> int | None:
-    """Return the id of a run template given by id or name; None if the name is unknown."""
-    if is_name(word):
-        return find_id(session, who, RunTemplate, parse_text("runtemplate_id", word))
-    return parse_int("runtemplate_id", word)
 
 
 def _window_fields(

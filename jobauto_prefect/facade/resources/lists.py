@@ -68,8 +68,13 @@ def add_list(router: APIRouter, resource: Resource) -> None:
         with long_work.giving_way() if is_long else nullcontext():
             page, shown, names = read_page(request, who, service, selection, format_name)
         view = _list_view(resource, request, who, shown, page, names)
+        headers = {"X-Total-Count": str(page.total)}
+        if page.next_cursor is not None:
+            url = request.url.include_query_params(cursor=page.next_cursor)
+            query = url.remove_query_params("offset").query
+            headers["Link"] = f'<{requested_path(request)}?{query}>; rel="next"'
         with long_work.turn() if is_long else nullcontext():
-            return respond(request, format_name, view, headers=_headers(request, page))
+            return respond(request, format_name, view, headers=headers)
 
     def read_page(
         request: Request, who: Identity, service: Service, selection: Selection, format_name: str
@@ -77,11 +82,8 @@ def add_list(router: APIRouter, resource: Resource) -> None:
         with service.ledger.reading() as session:
             page = lists.page(session, resource.record, selection)
             shown = [resource.show(record, service.settings) for record in page.records]
-            if resource.annotate is not None:
-                now = service.ledger.clock()
-                resource.annotate(session, page.records, shown, service.settings, now)
-            if address_of(request).dialect.counts_work:
-                resource.count_work(session, page.records, shown)
+            counts_work = address_of(request).dialect.counts_work
+            resource.complete(session, page.records, shown, service, counts_work=counts_work)
             names = load_names(session, who, shown) if format_name == "html" else {}
         return page, shown, names
 
@@ -223,16 +225,6 @@ def _parse_number(query: Mapping[str, str], name: str, faults: list[Fault]) -> i
     except InvalidInput as error:
         faults += error.faults
         return None
-
-
-def _headers(request: Request, page: lists.Page) -> dict[str, str]:
-    headers = {"X-Total-Count": str(page.total)}
-    if page.next_cursor is not None:
-        url = request.url.include_query_params(cursor=page.next_cursor).remove_query_params(
-            "offset"
-        )
-        headers["Link"] = f'<{requested_path(request)}?{url.query}>; rel="next"'
-    return headers
 
 
 def _stream_all(

@@ -1,6 +1,6 @@
 """Signing in and out, and the export of one's own data."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Annotated, Any, Literal
 from urllib.parse import parse_qsl
@@ -111,7 +111,8 @@ class SignedIn(Answer):
 
 def login(request: Request, fields: SignInFields, service: CurrentService) -> Response:
     """Issue a token for login and password, sent as JSON, form, query or Basic header."""
-    if _wants_form(fields, request):
+    is_page = request.method == "GET" and request.path_params.get("suffix") == "html"
+    if is_page and not fields and "authorization" not in request.headers:
         return service.sign_in_form(request)
     name, password = _read_credentials(fields, request)
     user = sign_in(service, request, name, password)
@@ -128,11 +129,6 @@ def login(request: Request, fields: SignInFields, service: CurrentService) -> Re
     return respond_plain(request, None, "Signed in", data)
 
 
-def _sign_in_parameters() -> Iterator[Any]:
-    for name, described in SIGN_IN_FORM["properties"].items():
-        yield query(name, {"type": "string"}, described["description"])
-
-
 for method, name, body in (("GET", "signInByGet", None), ("POST", "signIn", SIGN_IN_BODY)):
     add = operation(
         router, f"{method} /login.{{suffix}}", name, "Sign in",
@@ -141,15 +137,12 @@ for method, name, body in (("GET", "signInByGet", None), ("POST", "signIn", SIGN
         "password is wrong.",
         tag=SIGNING_IN, answer=answered("The token.", SignedIn), errors=SIGN_IN_ERRORS,
         security=PASSWORD_TOO, request_body=body,
-        parameters=_sign_in_parameters,
+        parameters=lambda: [
+            query(field, {"type": "string"}, described["description"])
+            for field, described in SIGN_IN_FORM["properties"].items()
+        ],
     )  # fmt: skip
     add(login)
-
-
-def _wants_form(fields: Fields, request: Request) -> bool:
-    """Whether the request opens the sign-in page, without credentials."""
-    is_page = request.method == "GET" and request.path_params.get("suffix") == "html"
-    return is_page and not fields and "authorization" not in request.headers
 
 
 def _read_credentials(fields: Fields, request: Request) -> tuple[str, str]:
@@ -239,10 +232,15 @@ def data_export(
         raise Forbidden("only users have data of their own, and the local operator is no user")
     with service.ledger.reading() as session:
         user = get_record(session, User, who.user_id)
+        companies = names_of(session, Company, {each.company_id for each in user.memberships})
         data = {
             "export_metadata": {"generated_at": service.ledger.clock().isoformat()},
             "user_profile": serialize_user(user, service.settings),
-            "company_associations": _company_associations(session, user),
+            "company_associations": [
+                serialize_member(each, user.login)
+                | {"company": companies.get(str(each.company_id))}
+                for each in user.memberships
+            ],
             "tokens": [serialize_token(token) for token in tokens_of(session, user.id)],
             "job_history": [
                 serialize_job(job, service.settings)
@@ -275,15 +273,6 @@ hidden(
     route_name="data_export_download",
     fields=_export_fields,
 )(data_export)
-
-
-def _company_associations(session: ReadingSession, user: User) -> list[dict[str, Any]]:
-    names = names_of(session, Company, {membership.company_id for membership in user.memberships})
-    return [
-        serialize_member(membership, user.login)
-        | {"company": names.get(str(membership.company_id))}
-        for membership in user.memberships
-    ]
 
 
 def _newest_records(

@@ -12,15 +12,14 @@ from jobauto_prefect.compiler.events.suggestions import (
     suggest_change_mapping,
     suggest_mapping,
 )
-from jobauto_prefect.definitions import Definition, pick_text
+from jobauto_prefect.definitions import pick_text
 from jobauto_prefect.facade.answers import Answer, JsonObject
-from jobauto_prefect.facade.auth.access import get_visible
 from jobauto_prefect.facade.auth.identity import CurrentUser, Identity
-from jobauto_prefect.facade.http.field_types import parse_int, parse_text
 from jobauto_prefect.facade.http.operations import answered, operation
 from jobauto_prefect.facade.http.parameters import number_or_name
 from jobauto_prefect.facade.http.responses import respond_plain
-from jobauto_prefect.facade.kinds.natural_keys import is_name, key_type, require_id
+from jobauto_prefect.facade.kinds.natural_keys import key_type, parse_key, require_id
+from jobauto_prefect.facade.resources.applications import AppKey, get_visible_app
 from jobauto_prefect.facade.service import CurrentService
 from jobauto_prefect.kinds import KINDS
 from jobauto_prefect.ledger.queries.events import RuleTrigger, sources_for, triggers_of
@@ -40,7 +39,6 @@ SourceApp = Annotated[
     WithJsonSchema(number_or_name(KINDS["app"])),
 ]
 
-AppKey: Any = key_type(App, "app_id")
 TemplateKey: Any = key_type(RunTemplate, "template_id")
 
 
@@ -114,19 +112,11 @@ def mapping(
 ) -> Response:
     """Return how values of one application's jobs can be passed to this one."""
     with service.ledger.reading() as session:
-        source_id = _resolve_app(session, who, source_app_id)
-        target, source = (
-            get_visible(session, who, App, number, "applications") for number in (app_id, source_id)
-        )
+        key = parse_key("source_app_id", source_app_id)
+        source_id = require_id(session, who, App, key) if isinstance(key, str) else key
+        target, source = (get_visible_app(session, who, number) for number in (app_id, source_id))
     data = asdict(suggest_mapping(source.definition, target.definition))
     return respond_plain(request, who, f"Mapping from {source.name} to {target.name}", data)
-
-
-def _resolve_app(session: ReadingSession, who: Identity, word: str) -> int:
-    if is_name(word):
-        return require_id(session, who, App, parse_text("source_app_id", word))
-    number: int = parse_int("source_app_id", word)
-    return number
 
 
 @operation(
@@ -179,7 +169,15 @@ def _suggest_rules(
         for other in others:
             emits = (other.app.document.get("events") or {}).get("emits") or {}
             if name in emits and other.id != template.id:
-                yield about | {"rule": _rule_after_job(other, template, definition)}
+                yield about | {
+                    "rule": {
+                        "runtemplate_source_id": other.id,
+                        "runtemplate_id": template.id,
+                        "env_mapping": suggest_mapping(
+                            other.app.definition, definition
+                        ).env_mapping,
+                    }
+                }
         if trigger := parse_trigger(name, declared):
             for source in sources:
                 yield about | {
@@ -191,14 +189,3 @@ def _suggest_rules(
                         "env_mapping": suggest_change_mapping(definition),
                     }
                 }
-
-
-def _rule_after_job(
-    other: RunTemplate, template: RunTemplate, definition: Definition
-) -> JsonObject:
-    mapping = suggest_mapping(other.app.definition, definition)
-    return {
-        "runtemplate_source_id": other.id,
-        "runtemplate_id": template.id,
-        "env_mapping": mapping.env_mapping,
-    }

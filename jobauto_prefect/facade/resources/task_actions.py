@@ -6,7 +6,6 @@ from fastapi import APIRouter, Request, Response
 from pydantic import Field, StringConstraints
 
 from jobauto_prefect.errors import Conflict
-from jobauto_prefect.facade.answers import JsonObject
 from jobauto_prefect.facade.auth.identity import CurrentUser, Identity
 from jobauto_prefect.facade.http.operations import WRITE_ERRORS, answered, operation
 from jobauto_prefect.facade.http.parameters import number_key
@@ -15,7 +14,7 @@ from jobauto_prefect.facade.http.responses import respond_plain
 from jobauto_prefect.facade.kinds.jobs import Job, serialize_job
 from jobauto_prefect.facade.kinds.tasks import Task as ShownTask
 from jobauto_prefect.facade.kinds.tasks import serialize_task
-from jobauto_prefect.facade.service import CurrentService, Service
+from jobauto_prefect.facade.service import CurrentService
 from jobauto_prefect.jobs.windows import tasks
 from jobauto_prefect.ledger.jobs.attempts import inactive_reason
 from jobauto_prefect.ledger.queries.lookup import get_record
@@ -72,16 +71,11 @@ def excuse(
 ) -> Response:
     """Record why a failed or missed task is acceptable."""
     body = parse(ExcuseBody, fields)
-    return respond_plain(
-        request, who, f"Excuse of task {task_id}", _excuse(service, task_id, who, body)
-    )
-
-
-def _excuse(service: Service, task_id: int, who: Identity, body: ExcuseBody) -> JsonObject:
     with service.ledger.writing(who.actor) as session:
         task = _get_task(session, task_id, who, "update")
         tasks.excuse_task(session, task, body.why)
-        return serialize_task(task, service.settings)
+        shown = serialize_task(task, service.settings)
+    return respond_plain(request, who, f"Excuse of task {task_id}", shown)
 
 
 def _get_task(session: ReadingSession, task_id: int, who: Identity, action: str) -> Task:

@@ -16,7 +16,7 @@ from jobauto_prefect.facade.answers import Answer
 from jobauto_prefect.facade.auth.identity import CurrentUser, Identity
 from jobauto_prefect.facade.http.addresses import address_of
 from jobauto_prefect.facade.http.dialect import TranslatedInput
-from jobauto_prefect.facade.http.field_types import Convert, parse_int, parse_text
+from jobauto_prefect.facade.http.field_types import Convert, parse_int
 from jobauto_prefect.facade.http.idempotency import (
     REPLAYED,
     IdempotentRequest,
@@ -43,9 +43,9 @@ from jobauto_prefect.facade.http.requests import (
 )
 from jobauto_prefect.facade.http.responses import base_of, format_of, respond
 from jobauto_prefect.facade.kinds.natural_keys import (
-    is_name,
     is_same_record,
     key_type,
+    parse_key,
     require_id,
     resolve_names,
 )
@@ -244,8 +244,25 @@ def _write(resource: Resource, asked: UpsertRequest, who: Identity, service: Ser
         if once is not None and (first := once.stored_response(session)) is not None:
             _authorize_replay(session, resource, who, first)
             return first
-        written = resource.write(_write_request(session, resource, asked, who, service))
-        _require_new(asked.request, resource, written)
+        key = asked.key
+        record_id = require_id(session, who, resource.record, key) if isinstance(key, str) else key
+        given = asked.translated.fields
+        write = WriteRequest(
+            session,
+            ledger.box,
+            service.settings,
+            who,
+            resolve_names(session, who, resource.kind.item, given, record_id),
+            record_id,
+            asked.raw,
+            asked.translated.defaults,
+            outbox_worker=service.outbox_worker,
+        )
+        written = resource.write(write)
+        if asked.request.headers.get("if-none-match") == "*" and not written.created:
+            named = f"{resource.kind.one.lower()} {written.record.id}"
+            raise RecordExists(f"this name is taken by {named}; change that record, or choose "
+                               "another name")  # fmt: skip
         session.flush()
         if once is not None or asked.shows_work:
             answer = _respond_written(session, resource, asked, who, service, written)
@@ -279,40 +296,6 @@ def _authorize_replay(
         who.rights.require(resource.kind.permissions, "update", company_of(record), record)
 
 
-def _write_request(
-    session: WritingSession,
-    resource: Resource,
-    asked: UpsertRequest,
-    who: Identity,
-    service: Service,
-) -> WriteRequest:
-    key, translated = asked.key, asked.translated
-    record_id = require_id(session, who, resource.record, key) if isinstance(key, str) else key
-    return WriteRequest(
-        session,
-        service.ledger.box,
-        service.settings,
-        who,
-        resolve_names(session, who, resource.kind.item, translated.fields, record_id),
-        record_id,
-        asked.raw,
-        translated.defaults,
-        outbox_worker=service.outbox_worker,
-    )
-
-
-def _require_new(request: Request, resource: Resource, written: WriteResult) -> None:
-    """Require a new record if the request has `If-None-Match: *` (RFC 9110, 13.1.2).
-
-    Raises:
-        RecordExists: the record existed before; the transaction is rolled back.
-    """
-    if request.headers.get("if-none-match") == "*" and not written.created:
-        named = f"{resource.kind.one.lower()} {written.record.id}"
-        raise RecordExists(f"this name is taken by {named}; change that record, or choose "
-                           "another name")  # fmt: skip
-
-
 def _pop_key(fields: Fields, resource: Resource) -> int | str | None:
     """Return the id or name of the record to update: query parameter, `id` or `<item>_id`.
 
@@ -323,17 +306,12 @@ def _pop_key(fields: Fields, resource: Resource) -> int | str | None:
         for name in (resource.kind.parameter, "id", f"{resource.kind.item}_id")
         if name in fields
     }
-    read: Convert = _parse_key if resource.record in LOOKS else parse_int
+    read: Convert = parse_key if resource.record in LOOKS else parse_int
     given = {name: read(name, value) for name, value in keys.items() if value is not None}
     if len(set(given.values())) > 1:
         message = f"{' and '.join(given)} name different records"
         raise InvalidInput([Fault(f"/{name}", "mismatch", message) for name in given])
     return next(iter(given.values()), None)
-
-
-def _parse_key(name: str, value: Any) -> int | str:
-    word: int | str = parse_text(name, value) if is_name(value) else parse_int(name, value)
-    return word
 
 
 def _apply_aliases(fields: Fields, aliases: Mapping[str, str]) -> Fields:
@@ -360,9 +338,7 @@ def _respond_written(
     request, record, settings = asked.request, written.record, service.settings
     shown = resource.show(record, settings) | resource.written(record)
     if asked.shows_work:
-        if resource.annotate is not None:
-            resource.annotate(session, [record], [shown], settings, service.ledger.clock())
-        resource.count_work(session, [record], [shown])
+        resource.complete(session, [record], [shown], service, counts_work=True)
     body = shown | {"created": written.created}
     if written.warnings:
         body["warnings"] = [warning.as_dict() for warning in written.warnings]

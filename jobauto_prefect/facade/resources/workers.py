@@ -8,7 +8,7 @@ from uuid import UUID
 from fastapi import APIRouter, Path, Request, Response
 from pydantic import Field, WithJsonSchema
 
-from jobauto_prefect.engine.work_pools import Pool, pools
+from jobauto_prefect.engine.work_pools import pools
 from jobauto_prefect.facade.answers import Answer
 from jobauto_prefect.facade.auth.identity import CurrentUser, Identity
 from jobauto_prefect.facade.http.operations import SERVICE, answered, keyed, operation
@@ -96,9 +96,24 @@ async def list_work_pools(request: Request, who: CurrentUser, service: CurrentSe
     """Return the work pools of the run templates one may see, keyed by name, with their workers."""
     names = await asyncio.to_thread(visible_pools, service, who)
     work_pools = await pools(service.outbox_worker.context.prefect, sorted(names))
-    return respond_plain(
-        request, who, "Work pools", {pool.name: _pool_fields(pool) for pool in work_pools}
-    )
+    data = {
+        pool.name: {
+            "name": pool.name,
+            "type": pool.type,
+            "exists": pool.workers is not None,
+            "paused": pool.paused,
+            "workers": [
+                {
+                    "name": worker["name"],
+                    "online": worker["status"] == "ONLINE",
+                    "last_heartbeat": worker["last_heartbeat_time"],
+                }
+                for worker in pool.workers or ()
+            ],
+        }
+        for pool in work_pools
+    }
+    return respond_plain(request, who, "Work pools", data)
 
 
 def visible_pools(service: Service, who: Identity) -> set[str]:
@@ -107,24 +122,6 @@ def visible_pools(service: Service, who: Identity) -> set[str]:
     with service.ledger.reading() as session:
         used = pools_of_templates(session, companies)
     return {name or service.settings.pool for name in used}
-
-
-def _pool_fields(pool: Pool) -> dict[str, Any]:
-    workers = pool.workers or []
-    return {
-        "name": pool.name,
-        "type": pool.type,
-        "exists": pool.workers is not None,
-        "paused": pool.paused,
-        "workers": [
-            {
-                "name": worker["name"],
-                "online": worker["status"] == "ONLINE",
-                "last_heartbeat": worker["last_heartbeat_time"],
-            }
-            for worker in workers
-        ],
-    }
 
 
 @operation(

@@ -3,6 +3,7 @@
 import json
 import mimetypes
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -72,7 +73,17 @@ def _preview(artifact: Mapping[str, Any], kind: str, content: bytes) -> Artifact
     href = f"{CONSOLE}/artifacts/{artifact['id']}"
     is_picture = kind in PICTURES and artifact["size"] <= MAX_PICTURE
     text = content.decode("utf-8", "replace").replace("\0", "")
-    values = _plain_values(text) if kind == "application/json" else []
+    values: list[tuple[str, str]] = []
+    if kind == "application/json":
+        with suppress(ValueError, RecursionError):  # what is no JSON is shown as it is
+            data = json.loads(text)
+            text = json.dumps(data, indent=2, ensure_ascii=False)
+            is_short = isinstance(data, dict) and len(data) <= MAX_VALUES
+            if is_short and not any(isinstance(value, dict | list) for value in data.values()):
+                values = [
+                    (name, value if isinstance(value, str) else json.dumps(value))
+                    for name, value in data.items()
+                ]
     document = render_markdown(text) if kind == MARKDOWN else None
     return ArtifactPreview(
         name=artifact["name"],
@@ -82,7 +93,7 @@ def _preview(artifact: Mapping[str, Any], kind: str, content: bytes) -> Artifact
         picture=href if is_picture else "",
         values=values,
         document=document,
-        text="" if values or document else _pretty(text, kind),
+        text="" if values or document else text,
     )
 
 
@@ -105,26 +116,3 @@ def format_size(size: int) -> str:
     if size < 1000:
         return f"{size} B"
     return f"{size / 1000:.1f} kB" if size < 1_000_000 else f"{size / 1_000_000:.1f} MB"
-
-
-def _plain_values(text: str) -> list[tuple[str, str]]:
-    try:
-        data = json.loads(text)
-    except (ValueError, RecursionError):
-        return []
-    is_plain = isinstance(data, dict) and 0 < len(data) <= MAX_VALUES
-    if not is_plain or any(isinstance(value, dict | list) for value in data.values()):
-        return []
-    return [
-        (name, value if isinstance(value, str) else json.dumps(value))
-        for name, value in data.items()
-    ]
-
-
-def _pretty(text: str, kind: str) -> str:
-    if kind != "application/json":
-        return text
-    try:
-        return json.dumps(json.loads(text), indent=2, ensure_ascii=False)
-    except (ValueError, RecursionError):
-        return text

@@ -24,7 +24,6 @@ from jobauto_prefect.facade.console.jobs.saved_searches import (
 from jobauto_prefect.facade.console.overview import last_midnights
 from jobauto_prefect.facade.console.records.forms import SentForm
 from jobauto_prefect.facade.console.visit import CurrentVisit
-from jobauto_prefect.facade.formats import View
 from jobauto_prefect.facade.formats.html.page_language import Translator
 from jobauto_prefect.facade.http import late_routes
 from jobauto_prefect.ledger.states import JobState
@@ -77,6 +76,9 @@ async def list_jobs(visit: CurrentVisit) -> Response:
         query["ended_from"] = since.isoformat()
     view = await visit.read("/jobs", query)
     kept = {name: value for name, value in asked.items() if name != "cursor"}
+    following = {**kept, "cursor": view.next_query["cursor"]} if view.next_query else None
+    own_searches = read_searches(request)
+    known = (*PREDEFINED, *own_searches)
     searches = [SavedSearch(translate(search.name), search.query) for search in PREDEFINED]
     return visit.respond(
         "jobs/jobs.html",
@@ -92,11 +94,11 @@ async def list_jobs(visit: CurrentVisit) -> Response:
         only_template=await visit.only_template(),
         columns=_column_orders(kept, translate),
         searches=searches,
-        own_searches=read_searches(request),
+        own_searches=own_searches,
         query=urlencode(kept, safe=","),
-        can_save=_can_save(request, kept),
+        can_save=kept not in [dict(parse_qsl(search.query)) for search in known],
         is_narrowed=bool(set(kept) - {"order"}),
-        next_href=_next_href(view, kept),
+        next_href=f"{JOBS}?{urlencode(following, safe=',')}" if following else "",
         first_href=f"{JOBS}?{urlencode(kept, safe=',')}" if "cursor" in asked else "",
         contract_href=f"{CONTRACT}/jobs.html?{urlencode({**query, 'limit': ''}, safe=',')}",
         allowed=bulk_actions(visit.who.rights),
@@ -158,16 +160,3 @@ def _column_orders(kept: Mapping[str, str], translate: Translator) -> dict[str, 
         href = f"{JOBS}?{urlencode({**kept, 'order': wanted}, safe=',')}"
         orders[name] = ColumnOrder(translate(label), href, state)
     return orders
-
-
-def _can_save(request: Request, kept: Mapping[str, str]) -> bool:
-    known = [search.query for search in (*PREDEFINED, *read_searches(request))]
-    query = urlencode(kept, safe=",")
-    return dict(parse_qsl(query)) not in [dict(parse_qsl(other)) for other in known]
-
-
-def _next_href(view: View, kept: Mapping[str, str]) -> str:
-    if view.next_query is None:
-        return ""
-    query = {**kept, "cursor": view.next_query["cursor"]}
-    return f"{JOBS}?{urlencode(query, safe=',')}"

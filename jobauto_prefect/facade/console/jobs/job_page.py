@@ -91,7 +91,7 @@ async def _respond(visit: Visit, job_id: int, refusal: Refusal | None = None) ->
     log = await read_log(
         visit.contract,
         job_id,
-        before=int(before) if _is_line_number(before) else None,
+        before=int(before) if is_number(before) and 0 < int(before[:12]) < 2**31 else None,
         sought=asked.get("find", ""),
     )
     is_live = job["state"] in LIVE_JOBS
@@ -116,10 +116,6 @@ async def _respond(visit: Visit, job_id: int, refusal: Refusal | None = None) ->
         worker_href=worker_address(job["worker"]) if is_live and job["worker"] else "",
         contract_page=f"{CONTRACT}/job/{job_id}.html",
     )
-
-
-def _is_line_number(text: str) -> bool:
-    return is_number(text) and 0 < int(text[:12]) < 2**31
 
 
 async def read_task(visit: Visit, job: Record) -> Record | None:

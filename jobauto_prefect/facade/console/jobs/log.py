@@ -139,18 +139,15 @@ def _last_that_fit(lines: Sequence[Mapping[str, Any]], sought: str) -> Sequence[
     """Return the last lines that fit on a page, at least one if there are any."""
     room, first = PAGE_CHARACTERS, len(lines)
     while first > 0:
-        room -= _length_shown(lines[first - 1]["text"], sought)
+        text = lines[first - 1]["text"]
+        # The most characters that the line can take on the page, markup included.
+        places = text.lower().count(sought.lower()) if sought else 0
+        parts = 1 + min(text.count(ESCAPE) + 2 * places, MAX_LINE)
+        room -= min(len(text), MAX_LINE) + parts * PART_MARKUP
         if room < 0 and first < len(lines):
             break
         first -= 1
     return lines[first:]
-
-
-def _length_shown(text: str, sought: str) -> int:
-    """Return the most characters a line can take on the page, markup included."""
-    places = text.lower().count(sought.lower()) if sought else 0
-    parts = 1 + min(text.count(ESCAPE) + 2 * places, MAX_LINE)
-    return min(len(text), MAX_LINE) + parts * PART_MARKUP
 
 
 def _page(job_id: int, place: str = "log", **query: Any) -> str:

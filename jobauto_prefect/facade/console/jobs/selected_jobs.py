@@ -45,7 +45,11 @@ async def change_selected(visit: CurrentVisit, form: SentForm) -> Response:
     """Apply an action to each selected job and show the results."""
     translate = visit.translate
     action = JobAction(form["action"]) if form.get("action") in set(JobAction) else None
-    ids = [int(job_id) for job_id in dict.fromkeys(form.all("job")) if _is_id(job_id)]
+    ids = [
+        int(job_id)
+        for job_id in dict.fromkeys(form.all("job"))
+        if is_number(job_id) and len(job_id) < 20 and int(job_id) <= BIGGEST_ID
+    ]
     if action is None or not ids:
         raise ContractError(400, translate("Nothing was selected. Choose jobs and an action."))
     results = [await _change(visit, action, job_id, form) for job_id in sorted(ids)[:MAX_SELECTED]]
@@ -75,7 +79,3 @@ async def _change(visit: Visit, action: JobAction, job_id: int, form: Form) -> J
     except ContractError as error:
         return JobResult(job_id, name, href, error.reason)
     return JobResult(job_id, name, href)
-
-
-def _is_id(text: str) -> bool:
-    return is_number(text) and len(text) < 20 and int(text) <= BIGGEST_ID

@@ -7,7 +7,6 @@ from zoneinfo import ZoneInfo
 from fastapi import Response
 
 from jobauto_prefect.console_addresses import list_address, page_of
-from jobauto_prefect.facade.auth.permissions import Rights
 from jobauto_prefect.facade.console.contract import ContractError
 from jobauto_prefect.facade.console.jobs.job_actions import (
     AllowedActions,
@@ -149,6 +148,7 @@ async def respond_with_task(visit: Visit, task_id: int, refusal: Refusal | None 
     """Send the page of a task; a refused form is shown as it was sent, with the reason."""
     task: Record = await visit.get(f"/task/{task_id}")
     window = window_of(task, visit)
+    is_owed = task["state"] in UNFULFILLED
     return visit.respond(
         "tasks/task.html",
         f"{visit.named(task, 'runtemplate_id')} · {window}",
@@ -158,16 +158,11 @@ async def respond_with_task(visit: Visit, task_id: int, refusal: Refusal | None 
         window=window,
         zone=visit.zone.key,
         badge=badge_of(task, visit),
-        actions=_allowed_actions(visit.who.rights, task),
+        actions=AllowedActions(
+            retry=is_owed and visit.who.rights.may("jobs.execute", task["company_id"]),
+            excuse=is_owed and visit.who.rights.may("jobs.update", task["company_id"]),
+        ),
         attempts=[line_of(job, visit) for job in task["jobs"]],
         refusal=refusal,
         contract_page=PAGES.contract_page(task_id),
-    )
-
-
-def _allowed_actions(rights: Rights, task: Record) -> AllowedActions:
-    is_owed = task["state"] in UNFULFILLED
-    return AllowedActions(
-        retry=is_owed and rights.may("jobs.execute", task["company_id"]),
-        excuse=is_owed and rights.may("jobs.update", task["company_id"]),
     )

@@ -9,7 +9,6 @@ from urllib.parse import urlencode
 from zoneinfo import ZoneInfo
 
 from fastapi import Response
-from starlette.concurrency import run_in_threadpool
 
 from jobauto_prefect.console_addresses import list_address
 from jobauto_prefect.facade.console.jobs.tasks import CALENDAR, tell_state
@@ -19,6 +18,7 @@ from jobauto_prefect.facade.http import late_routes
 from jobauto_prefect.facade.resources.forecasts import count_planned
 from jobauto_prefect.ledger.queries.jobs import windows_by_day
 from jobauto_prefect.ledger.states import LIVE_TASKS, TaskState
+from jobauto_prefect.ledger.store import ReadingSession
 
 EXCUSED = "excused"
 OWED = "owed"
@@ -144,9 +144,7 @@ async def show_calendar(visit: CurrentVisit) -> Response:
     asked = visit.asked("template", "company")
     chosen = {name: text for name, text in asked.items() if is_number(text)}
     narrowed = {"company_id": chosen.get("company", "")}
-    counts = await run_in_threadpool(_count_tasks, visit, month, chosen)
-    ahead = await run_in_threadpool(_count_planned, visit, month, chosen)
-    days = count_days(counts, ahead, month)
+    days = await visit.query(lambda session: _read_days(session, visit, month, chosen))
     cells = {
         day: _cell(day, days[number], month, chosen, visit) for number, day in enumerate(month.days)
     }
@@ -167,27 +165,19 @@ async def show_calendar(visit: CurrentVisit) -> Response:
     )
 
 
-def _count_tasks(
-    visit: Visit, month: Month, chosen: Mapping[str, str]
-) -> Mapping[tuple[int, str, bool], int]:
-    companies = visit.who.rights.companies_with("jobs.read")
-    with visit.service.ledger.reading() as session:
-        return windows_by_day(session, companies, month.midnights, **_ids(chosen))
-
-
-def _count_planned(visit: Visit, month: Month, chosen: Mapping[str, str]) -> list[int]:
-    """Count the future windows of each day of the month; none beyond `MAX_AHEAD`."""
-    now = visit.now
-    if month.midnights[-1] <= now or month.midnights[0] - now > MAX_AHEAD:
-        return [0] * len(month.days)
-    ahead = [max(midnight, now) for midnight in month.midnights]
-    with visit.service.ledger.reading() as session:
-        return count_planned(session, visit.service, visit.who, ahead, **_ids(chosen))
-
-
-def _ids(chosen: Mapping[str, str]) -> dict[str, int | None]:
+def _read_days(
+    session: ReadingSession, visit: Visit, month: Month, chosen: Mapping[str, str]
+) -> Sequence[DayCounts]:
+    """Count the windows of each day of the month; of future ones none beyond `MAX_AHEAD`."""
     given = {"runtemplate_id": chosen.get("template"), "company_id": chosen.get("company")}
-    return {name: int(number) if number else None for name, number in given.items()}
+    ids = {name: int(number) if number else None for name, number in given.items()}
+    companies, now = visit.who.rights.companies_with("jobs.read"), visit.now
+    counts = windows_by_day(session, companies, month.midnights, **ids)
+    planned: Sequence[int] = ()
+    if month.midnights[-1] > now and month.midnights[0] - now <= MAX_AHEAD:
+        ahead = [max(midnight, now) for midnight in month.midnights]
+        planned = count_planned(session, visit.service, visit.who, ahead, **ids)
+    return count_days(counts, planned, month)
 
 
 def _cell(

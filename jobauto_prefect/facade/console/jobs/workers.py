@@ -82,13 +82,9 @@ def tell_load(worker: Record, translate: Translator) -> str:
     return translate("{running} of {limit}", running=running, limit=worker["limit"])
 
 
-def _instance(worker: Record, _visit: Visit) -> AnyCell:
-    instance = worker["instance"]
-    return Cell("code", instance.partition("-")[0], title=instance)
-
-
-def _hindrances(worker: Record, _visit: Visit) -> AnyCell:
-    return text_cell("; ".join(str(why) for why in worker["hindrances"].values()))
+def tell_hindrances(worker: Record) -> str:
+    """Format why a worker does not work."""
+    return "; ".join(str(why) for why in worker["hindrances"].values())
 
 
 def _clock(worker: Record, visit: Visit) -> AnyCell:
@@ -135,8 +131,13 @@ class WorkerPages(RecordPages):
         SEEN,
         LOAD,
         MACHINE,
-        Column(Text("Instance"), _instance),
-        Column(Text("Problems"), _hindrances),
+        Column(
+            Text("Instance"),
+            lambda worker, _: Cell(
+                "code", worker["instance"].partition("-")[0], title=worker["instance"]
+            ),
+        ),
+        Column(Text("Problems"), lambda worker, _: text_cell(tell_hindrances(worker))),
     )
     filters = (
         Filter("pool", Text("Work pool"), _pools),

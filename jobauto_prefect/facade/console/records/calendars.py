@@ -23,6 +23,7 @@ from jobauto_prefect.facade.console.records.pages import Filter, RecordForm, Rec
 from jobauto_prefect.facade.console.visit import Visit
 from jobauto_prefect.facade.formats.html.cells import Cell
 from jobauto_prefect.facade.formats.html.page_language import Text
+from jobauto_prefect.facade.kinds.calendars import parse_iso
 from jobauto_prefect.facade.kinds.registry import shown_fields
 from jobauto_prefect.kinds import KINDS
 
@@ -63,7 +64,7 @@ def _write_days(closed: Closed) -> str:
 
 def _read_days(line: str) -> dict[str, Any]:
     match = _DAYS.fullmatch(line)
-    if match is None or not all(_is_day(day) for day in match.group(1, 2) if day):
+    if match is None or None in [parse_iso(date, day) for day in match.group(1, 2) if day]:
         raise ValueError(
             f"{line!r} is not a date; write, for example, 2026-12-24/2026-12-26 Christmas"
         )
@@ -116,14 +117,6 @@ def _said(**members: Any) -> dict[str, Any]:
 
 def _moment(text: str) -> str:
     return text.replace(" ", "T", 1)
-
-
-def _is_day(text: str) -> bool:
-    try:
-        date.fromisoformat(text)
-    except ValueError:
-        return False
-    return True
 
 
 def _by_lines(write: Callable[[Closed], str], read: Callable[[str], dict[str, Any]]) -> TextForm:

@@ -37,15 +37,15 @@ from jobauto_prefect.kinds import KINDS
 CREATE = "companies.create"
 
 
-def _company(credential: Record, _visit: Visit) -> AnyCell:
-    company = credential["company"]
-    return link_to("company", company["id"], company["name"])
-
-
 def _values(credential: Record, visit: Visit) -> Iterable[tuple[FormField, str]]:
     """Return the fields of the credential's type, with its values."""
     for field in credential_fields(credential["type"]["fields"], visit.languages, visit.translate):
         yield field, credential["values"].get(field.key)
+
+
+BY_TYPE = Filter(
+    "credential_type_id", Text("Type"), lambda visit: visit.choices("credential_types")
+)
 
 
 class CredentialPages(RecordPages):
@@ -63,13 +63,13 @@ class CredentialPages(RecordPages):
     filters = (
         BY_NAME,
         BY_COMPANY,
-        Filter("credential_type_id", Text("Type"), lambda visit: visit.choices("credential_types")),
+        BY_TYPE,
     )
     empty = Text(
         "There are no credentials yet. Run templates use the credentials of their company."
     )
     about = (
-        _company,
+        lambda each, _: link_to("company", each["company"]["id"], each["company"]["name"]),
         lambda credential, visit: Cell("text", name_of(credential["type"], visit.languages)),
     )
     facts = (
@@ -122,7 +122,8 @@ class CredentialPages(RecordPages):
         reference = visit.asked_ids("company_id", "credential_type_id")
         company_id = reference.get("company_id")
         if company_id is None or "credential_type_id" not in reference:
-            return await self._chooser(visit, company_id)
+            title, values = Text("Company and type"), {"company_id": company_id}
+            return await self.chooser(visit, CREATE, title, BY_TYPE, values)
         visit.require(CREATE, company_id)
         whole = await _whole(visit, reference)
         form = await self.form_of_new(visit, reference, whole)
@@ -132,19 +133,6 @@ class CredentialPages(RecordPages):
         whole = await _whole(visit, record)
         form = await super().form_of(visit, whole)
         return replace(form, facts=_facts(whole, visit))
-
-    async def _chooser(self, visit: Visit, company_id: int | None) -> RecordForm:
-        """Return the form that asks for company and type."""
-        if not visit.who.rights.anywhere(CREATE):
-            visit.require(CREATE, company_id)
-        companies = await visit.permitted_companies(CREATE)
-        types = await visit.choices("credential_types")
-        fields = [
-            FormField("company_id", Text("Company"), "choice", choices=companies),
-            FormField("credential_type_id", Text("Type"), "choice", choices=types),
-        ]
-        title = Text("Company and type")
-        return self.chooser(FieldGroup(title, fields), {"company_id": company_id})
 
 
 async def _whole(visit: Visit, credential: Record) -> dict[str, Any]:

@@ -77,24 +77,10 @@ def _origin(event: Record, visit: Visit) -> AnyCell:
 JOB = referred("job_id")
 
 
-def _template(delivery: Record, _visit: Visit) -> Cell:
-    template, name = delivery["template"]
-    return link_to("runtemplate", template, name) if name else NOTHING
-
-
 def _rule(delivery: Record, _visit: Visit) -> Cell:
     rule_id = delivery["eventrule_id"]
     is_seen = delivery["template"][1]
     return link_to("eventrule", rule_id) if is_seen else text_cell(f"#{rule_id}")
-
-
-def _target(action: Record, visit: Visit) -> AnyCell:
-    return text_cell(action["target"]) if action["target"] else JOB(action, visit)
-
-
-def _value(pair: tuple[str, Any], _visit: Visit) -> Cell:
-    value = pair[1]
-    return Cell("code", value if isinstance(value, str) else dump_json(value))
 
 
 WHEN = Column(Text("Time"), moment("created_at"))
@@ -143,7 +129,14 @@ class EventPages(RecordPages):
             Text("Started run templates"),
             lambda event, _: event["deliveries"],
             (
-                Column(Text("Run template"), _template),
+                Column(
+                    Text("Run template"),
+                    lambda each, _: (
+                        link_to("runtemplate", *each["template"])
+                        if each["template"][1]
+                        else NOTHING
+                    ),
+                ),
                 Column(Text("Event rule"), _rule),
                 Column(Text("State"), badge("state", DELIVERY_TONES)),
                 Column(Text("Job"), JOB),
@@ -159,7 +152,12 @@ class EventPages(RecordPages):
             (
                 Column(Text("Action"), code("kind")),
                 Column(Text("State"), STATE),
-                Column(Text("Target"), _target),
+                Column(
+                    Text("Target"),
+                    lambda action, visit: (
+                        text_cell(action["target"]) if action["target"] else JOB(action, visit)
+                    ),
+                ),
                 Column(Text("Attempts"), number("attempts")),
                 WHY,
             ),
@@ -171,7 +169,12 @@ class EventPages(RecordPages):
             lambda event, _: event["data"].items(),
             (
                 Column(Text("Field"), lambda pair, _: Cell("text", pair[0])),
-                Column(Text("Value"), _value),
+                Column(
+                    Text("Value"),
+                    lambda pair, _: Cell(
+                        "code", pair[1] if isinstance(pair[1], str) else dump_json(pair[1])
+                    ),
+                ),
             ),
             Text("No data."),
         ),

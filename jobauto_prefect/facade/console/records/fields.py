@@ -194,7 +194,11 @@ def variable_field(
     """
     title, rest = split_description(variable, *languages)
     hint = " ".join(part for part in (rest, pick_text(variable.hint, *languages)) if part)
-    choices = _choices(variable, languages, translate)
+    if variable.type is VariableType.BOOL:
+        choices = [("true", translate("yes")), ("false", translate("no"))]
+    else:
+        labels = [(each.value, pick_text(each.label, *languages)) for each in variable.options]
+        choices = [(value, label or value) for value, label in labels]
     kind: Kind = "choice" if choices else _KINDS.get(variable.type, "text")
     if choices and (empty_label is not None or not variable.required):
         choices = [("", empty_label or translate("nothing")), *choices]
@@ -209,38 +213,35 @@ def variable_field(
     )
 
 
-def _choices(
-    variable: Variable, languages: Sequence[str], translate: Translator
-) -> list[tuple[str, str]]:
-    if variable.type is VariableType.BOOL:
-        return [("true", translate("yes")), ("false", translate("no"))]
-    labels = ((option.value, pick_text(option.label, *languages)) for option in variable.options)
-    return [(value, label or value) for value, label in labels]
-
-
 def credential_fields(
     fields: Sequence[Mapping[str, Any]], languages: Sequence[str], translate: Translator
 ) -> list[FormField]:
     """Return the controls of a credential's values, made from the fields of its type."""
-    return [_credential_field(field, languages, translate) for field in fields]
-
-
-def _credential_field(
-    field: Mapping[str, Any], languages: Sequence[str], translate: Translator
-) -> FormField:
-    variable = Variable(
-        field["keyword"],
-        VariableType.PASSWORD if is_secret(field) else VariableType(field.get("type", "string")),
-        description=field.get("name") or field.get("description") or "",
-        hint=field.get("hint") or "",
-        required=bool(field.get("required")),
-        options=tuple(_options(field.get("options"))),
-    )
-    default = field.get("default_value")
-    if default in (None, ""):
-        return variable_field(variable, languages, translate, at="/values")
-    empty = translate("Empty means: {value}", value=to_text(default))
-    return with_empty_label(variable, languages, translate, empty, at="/values")
+    controls = []
+    for field in fields:
+        options = field.get("options") or ()
+        labels = (
+            options.items()
+            if isinstance(options, Mapping)
+            else [(each, to_text(each)) for each in options]
+        )
+        is_text = not is_secret(field)
+        variable = Variable(
+            field["keyword"],
+            VariableType(field.get("type", "string")) if is_text else VariableType.PASSWORD,
+            description=field.get("name") or field.get("description") or "",
+            hint=field.get("hint") or "",
+            required=bool(field.get("required")),
+            options=tuple(Option(to_text(value), label) for value, label in labels),
+        )
+        default = field.get("default_value")
+        if default in (None, ""):
+            control = variable_field(variable, languages, translate, at="/values")
+        else:
+            empty = translate("Empty means: {value}", value=to_text(default))
+            control = with_empty_label(variable, languages, translate, empty, at="/values")
+        controls.append(control)
+    return controls
 
 
 def with_empty_label(

@@ -7,6 +7,7 @@ import base64
 import json
 import re
 from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from copy import deepcopy
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -122,14 +123,6 @@ def lines_of(text: str) -> list[str]:
     return [line.strip() for line in text.splitlines() if line.strip()]
 
 
-def _write_lines(values: Sequence[str]) -> str:
-    return "\n".join(values)
-
-
-def _write_assignments(values: Mapping[str, str]) -> str:
-    return "\n".join(f"{name}={value}" for name, value in values.items())
-
-
 def _read_assignments(text: str) -> dict[str, str]:
     values: dict[str, str] = {}
     for line in lines_of(text):
@@ -152,11 +145,14 @@ def _read_number(text: str) -> Any:
     return number if is_number and isfinite(number) else text
 
 
-LINES = TextForm(_write_lines, lines_of)
+LINES = TextForm("\n".join, lines_of)
 """A list of texts, one per line."""
 
 
-ASSIGNMENTS = TextForm(_write_assignments, _read_assignments)
+ASSIGNMENTS = TextForm(
+    lambda values: "\n".join(f"{name}={value}" for name, value in values.items()),
+    _read_assignments,
+)
 """Texts by name: `name=value`, one per line."""
 
 
@@ -198,14 +194,6 @@ def _read_localized(text: str) -> Any:
     return text
 
 
-def _write_words(words: Sequence[str]) -> str:
-    return ", ".join(words)
-
-
-def _read_words(text: str) -> list[str]:
-    return [word.strip() for word in text.split(",") if word.strip()]
-
-
 JSON = TextForm(_write_json, _read_json)
 """Any value."""
 
@@ -214,7 +202,7 @@ LOCALIZED = TextForm(_write_localized, _read_localized)
 """A text, or texts in several languages: one per line, after `en: `."""
 
 
-WORDS = TextForm(_write_words, _read_words)
+WORDS = TextForm(", ".join, lambda text: [word.strip() for word in text.split(",") if word.strip()])
 """A list of words, separated by commas."""
 
 
@@ -403,8 +391,8 @@ def value_at(record: Mapping[str, Any], pointer: str) -> Any:
 def draw_groups(
     groups: Sequence[FieldGroup],
     values: Values,
-    sent: Form | None = None,
-    error: ContractError | None = None,
+    sent: Form | None,
+    error: ContractError | None,
 ) -> list[ControlGroup]:
     """Return the controls; those of a submitted form have the typed values and the errors."""
     errors = error.errors if error else ()
@@ -505,7 +493,6 @@ def _message_of(problem: InputError, field: FormField) -> str:
 
 
 def _is_of_group(problem: InputError, group: FieldGroup) -> bool:
-    """Whether an error concerns a group as a whole."""
     if not group.pointer or any(_concerns(problem, field) for field in group.fields):
         return False
     return _concerns(problem, group)
@@ -588,7 +575,9 @@ def without_nothing(value: Mapping[str, Any]) -> Json:
 def _is_changed(field: FormField, sent: Form, before: Any) -> bool:
     if field.kind in STORED:
         apart = (sent.get(f"{prefix}{field.pointer}") for prefix in (REMOVE, FILE))
-        return any(apart) or _is_retyped(field, sent, text_of(before))
+        text = text_of(before)
+        shown = "" if field.kind == "secret" or is_data(text) else text  # neither is in the page
+        return any(apart) or sent.get(field.pointer, shown) != shown
     if field.pointer not in sent:
         return False
     if field.kind == "choices":
@@ -598,15 +587,13 @@ def _is_changed(field: FormField, sent: Form, before: Any) -> bool:
     return text_of(sent[field.pointer]) != text_of(before, field.form)
 
 
-def _is_retyped(field: FormField, sent: Form, before: str) -> bool:
-    """Whether the text differs from the one shown; secrets and data are shown as empty."""
-    shown = "" if field.kind == "secret" or is_data(before) else before
-    return sent.get(field.pointer, shown) != shown
-
-
 def _read(field: FormField, sent: Form, before: Any) -> Any:
     if field.kind in STORED:
-        file = _read_picture(sent.get(f"{FILE}{field.pointer}", ""))
+        file = sent.get(f"{FILE}{field.pointer}", "")
+        if file and not is_picture(file):
+            raise ValueError(
+                "browsers can't show this picture: choose a PNG, JPEG, GIF or WebP file"
+            )
         return file or sent.get(field.pointer) or None
     if field.kind == "choices":
         chosen = _chosen(field, sent)
@@ -619,21 +606,10 @@ def _read(field: FormField, sent: Form, before: Any) -> Any:
         return field.blank
     if field.form is not None:
         return field.form.read(text)
-    return _with_offset(text, field.zone) if field.kind == "time" else text
-
-
-def _read_picture(file: str) -> str:
-    if file and not is_picture(file):
-        raise ValueError("browsers can't show this picture: choose a PNG, JPEG, GIF or WebP file")
-    return file
-
-
-def _with_offset(text: str, zone: str) -> str:
-    """Return a local time with its offset; anything else unchanged."""
-    try:
-        return datetime.fromisoformat(text).replace(tzinfo=ZoneInfo(zone)).isoformat()
-    except ValueError:
-        return text
+    if field.kind == "time":
+        with suppress(ValueError):  # what is no time stays as it is, for the contract to refuse
+            text = datetime.fromisoformat(text).replace(tzinfo=ZoneInfo(field.zone)).isoformat()
+    return text
 
 
 def _chosen(field: FormField, sent: Form) -> list[str]:

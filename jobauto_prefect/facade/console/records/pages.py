@@ -473,7 +473,12 @@ class RecordPages:
         """
         groups = [self.group(each) for each in await self.groups(visit, record)]
         if self.kind.owner and not reference:
-            groups[0] = replace(groups[0], fields=[await self._owner(visit), *groups[0].fields])
+            permission = f"{self.kind.permissions}.create"
+            companies = await visit.permitted_companies(permission)
+            if self.kind.owner == "shared" and visit.who.rights.may(permission, None):
+                companies = [("", Text("shared")), *companies]
+            owner = FormField("/company_id", Text("Company"), "choice", choices=companies)
+            groups[0] = replace(groups[0], fields=[owner, *groups[0].fields])
         query = f"?{urlencode(reference)}" if reference else ""
         return RecordForm(
             title=self.new,
@@ -488,27 +493,35 @@ class RecordPages:
             note=self.note,
         )
 
-    def chooser(self, group: FieldGroup, values: Values) -> RecordForm:
-        """Return the form that first asks what the fields of a new record depend on."""
+    async def chooser(
+        self, visit: Visit, permission: str, title: str, other: Filter, values: Values
+    ) -> RecordForm:
+        """Return the form that first asks what the fields of a new record depend on.
+
+        That is its company and the record that `other` selects.
+
+        Raises:
+            ContractError: the visitor has the permission in no company.
+        """
+        if not visit.who.rights.anywhere(permission):
+            visit.require(permission, values["company_id"])
+        companies = await visit.permitted_companies(permission)
+        others = await other.choices(visit) if callable(other.choices) else ()
+        fields = [
+            FormField("company_id", Text("Company"), "choice", choices=companies),
+            FormField(other.name, other.label, "choice", choices=others),
+        ]
         return RecordForm(
             title=self.new,
             action=f"{self.address}/new",
             target="",
             kind=self.kind.item,
-            groups=[group],
+            groups=[FieldGroup(title, fields)],
             values=values,
             back=self.address,
             submit=Text("Continue"),
             method="get",
         )
-
-    async def _owner(self, visit: Visit) -> FormField:
-        """Return the control for the owner of a new record, among those the visitor may choose."""
-        permission = f"{self.kind.permissions}.create"
-        companies = await visit.permitted_companies(permission)
-        if self.kind.owner == "shared" and visit.who.rights.may(permission, None):
-            companies = [("", Text("shared")), *companies]
-        return FormField("/company_id", Text("Company"), "choice", choices=companies)
 
     async def edit_form(self, visit: Visit) -> RecordForm:
         """Return the form of a record. Raises ContractError."""

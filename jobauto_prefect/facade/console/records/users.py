@@ -174,16 +174,13 @@ class UserPages(RecordPages):
 
 async def _read_companies(visit: Visit, user_id: int) -> list[Mapping[str, Any]]:
     """Return the companies of a user that the visitor may see, with the user's role in each."""
-
-    def read() -> list[Mapping[str, Any]]:
-        with visit.service.ledger.reading() as session:
-            return [
-                {"id": company.id, "name": company.name, "role": role}
-                for company, role in memberships_of(session, user_id)
-                if visit.who.rights.may_read("companies", company.id)
-            ]
-
-    return await run_in_threadpool(read)
+    return await visit.query(
+        lambda session: [
+            {"id": company.id, "name": company.name, "role": role}
+            for company, role in memberships_of(session, user_id)
+            if visit.who.rights.may_read("companies", company.id)
+        ]
+    )
 
 
 router = UserPages().router()

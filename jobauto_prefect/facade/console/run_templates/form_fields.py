@@ -168,23 +168,18 @@ def value_fields(
 ) -> list[FormField]:
     """Return the fields of the run template's values; `values` apply where it sets none."""
     inherited = {value.key: value for value in values}
-    fields = [
-        _value_field(value, languages, translate)
-        for value in inherited.values()
-        if value.variable is not None
-    ]
+    fields = []
+    for value in inherited.values():
+        if value.variable is None:
+            continue
+        otherwise = translate("nothing")
+        if value.source is not None and value.text:
+            origin = tell(value.source.label, translate)
+            otherwise = origin if value.is_masked else f"{value.text} ({origin})"
+        empty = translate("Empty means: {value}", value=otherwise)
+        fields.append(with_empty_label(value.variable, languages, translate, empty))
     undeclared = [key for key in own_keys if key not in inherited]
     return [*fields, *(FormField(child("/env", key), key) for key in undeclared)]
-
-
-def _value_field(value: SourcedValue, languages: Sequence[str], translate: Translator) -> FormField:
-    assert value.variable is not None  # noqa: S101 - declared values have one
-    otherwise = translate("nothing")
-    if value.source is not None and value.text:
-        origin = tell(value.source.label, translate)
-        otherwise = origin if value.is_masked else f"{value.text} ({origin})"
-    empty = translate("Empty means: {value}", value=otherwise)
-    return with_empty_label(value.variable, languages, translate, empty)
 
 
 TEMPLATES = "templates"

@@ -8,7 +8,6 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 from fastapi import Response
-from starlette.concurrency import run_in_threadpool
 
 from jobauto_prefect.console_addresses import list_address, page_of
 from jobauto_prefect.definitions.records.actions import ActionMode
@@ -40,7 +39,7 @@ from jobauto_prefect.facade.console.records.fields import (
     whole_notices,
     whole_retention,
 )
-from jobauto_prefect.facade.console.records.forms import FieldGroup, FormField, WholeValue
+from jobauto_prefect.facade.console.records.forms import FieldGroup, WholeValue
 from jobauto_prefect.facade.console.records.pages import (
     BY_COMPANY,
     BY_NAME,
@@ -105,17 +104,8 @@ def _mark(job: LastJob, visit: Visit) -> Mark:
     return Mark(page_of("job", job.id), TONES.get(job.state, ""), note)
 
 
-def _next(template: Record, visit: Visit) -> AnyCell:
-    return moment("starts")(template, visit) if template["active"] else active(template, visit)
-
-
 def _schedule(template: Record, visit: Visit) -> AnyCell:
     return text_cell(describe_schedule(template["interv"], template["cron"], visit.translate))
-
-
-def _zone(template: Record, visit: Visit) -> str:
-    company_zone: str | None = template["records"].company["timezone"]
-    return template["timezone"] or company_zone or visit.zone.key
 
 
 def _time(field: str) -> Column:
@@ -154,10 +144,6 @@ def _source(value: SourcedValue, visit: Visit) -> AnyCell:
         return NOTHING
     text = tell(value.source.label, visit.translate)
     return link(text, value.source.href) if value.source.href else Cell("text", text)
-
-
-def _credential_type(pair: tuple[Record, Record], visit: Visit) -> AnyCell:
-    return text_cell(name_of(pair[1], visit.languages))
 
 
 def _followers(mode: ActionMode, title: str) -> Table:
@@ -210,7 +196,10 @@ class TemplatePages(RecordPages):
         Column(Text("Company"), lambda each, visit: text_cell(visit.named(each, "company_id"))),
         Column(Text("Application"), lambda each, visit: text_cell(visit.named(each, "app_id"))),
         Column(Text("Last jobs"), _strip),
-        Column(Text("Next"), _next),
+        Column(
+            Text("Next"),
+            lambda each, visit: (moment("starts") if each["active"] else active)(each, visit),
+        ),
         Column(Text("Schedule"), _schedule),
     )
     filters = (
@@ -235,7 +224,9 @@ class TemplatePages(RecordPages):
         Column(Text("Schedule"), _schedule),
         Column(
             Text("Time zone"),
-            lambda each, visit: text_cell(_zone(each, visit)),
+            lambda each, visit: text_cell(
+                each["timezone"] or each["records"].company["timezone"] or visit.zone.key
+            ),
             when=lambda each: each["interv"] != "n",
         ),
         Column(Text("Deadline"), code("deadline_offset"), when=has("deadline_offset")),
@@ -290,7 +281,9 @@ class TemplatePages(RecordPages):
                     Text("Name"),
                     lambda pair, _: link_to("credential", pair[0]["id"], pair[0]["name"]),
                 ),
-                Column(Text("Type"), _credential_type),
+                Column(
+                    Text("Type"), lambda pair, visit: text_cell(name_of(pair[1], visit.languages))
+                ),
             ),
             Text("None."),
         ),
@@ -313,14 +306,13 @@ class TemplatePages(RecordPages):
         """Read run templates with their last jobs and next starts."""
         view, records = await super().read_list(visit)
         ids = [record["id"] for record in records]
-
-        def read() -> tuple[Mapping[int, list[LastJob]], Mapping[int, Any]]:
-            companies = visit.who.rights.companies_with("jobs.read")
-            with visit.service.ledger.reading() as session:
-                jobs = last_jobs_of(session, ids, IN_LIST, companies)
-                return jobs, next_launches(session, visit.service, visit.who, ids)
-
-        jobs, launches = await run_in_threadpool(read)
+        companies = visit.who.rights.companies_with("jobs.read")
+        jobs, launches = await visit.query(
+            lambda session: (
+                last_jobs_of(session, ids, IN_LIST, companies),
+                next_launches(session, visit.service, visit.who, ids),
+            )
+        )
         starts = {number: launch.at for number, launch in launches.items()}
         return view, [
             {**each, "last_jobs": jobs[each["id"]], "starts": starts.get(each["id"])}
@@ -330,13 +322,10 @@ class TemplatePages(RecordPages):
     async def read(self, visit: Visit, key: Any) -> Record:
         """Read a run template with the records it refers to, its last jobs and its next windows."""
         records = await read_template(visit, key)
-
-        def read() -> list[LastJob]:
-            companies = visit.who.rights.companies_with("jobs.read")
-            with visit.service.ledger.reading() as session:
-                return last_jobs_of(session, [key], ON_PAGE, companies)[key]
-
-        jobs = await run_in_threadpool(read)
+        companies = visit.who.rights.companies_with("jobs.read")
+        jobs = await visit.query(
+            lambda session: last_jobs_of(session, [key], ON_PAGE, companies)[key]
+        )
         query = {"runtemplate_id": key, "days": AHEAD, "limit": MAX_WINDOWS}
         windows = (await visit.get("/forecast", query))["windows"]
         return {**records.template, "records": records, "last_jobs": jobs, "windows": windows}
@@ -375,7 +364,14 @@ class TemplatePages(RecordPages):
         reference = visit.asked_ids("company_id", "app_id")
         company_id, app_id = (reference.get(name) for name in ("company_id", "app_id"))
         if company_id is None or app_id is None:
-            return await self._chooser(visit, company_id, app_id)
+            app = Filter(
+                "app_id",
+                Text("Application"),
+                lambda visit: visit.choices("apps", {"enabled": "true"}),
+            )
+            title = Text("Company and application")
+            values = {"company_id": company_id, "app_id": app_id}
+            return await self.chooser(visit, CONFIGURE, title, app, values)
         visit.require(CONFIGURE, company_id)
         records = await read_new_template(visit, company_id, app_id)
         paths = await read_template_paths(visit)
@@ -416,21 +412,6 @@ class TemplatePages(RecordPages):
             *([BLOCKS] if rights.may(NAME_BLOCKS, None) else []),
             FieldGroup(Text("Settings and labels for other programs"), ("labels",), is_folded=True),
         ]
-
-    async def _chooser(
-        self, visit: Visit, company_id: int | None, app_id: int | None
-    ) -> RecordForm:
-        """Return the form that asks for company and application."""
-        if not visit.who.rights.anywhere(CONFIGURE):
-            visit.require(CONFIGURE, company_id)
-        companies = await visit.permitted_companies(CONFIGURE)
-        apps = await visit.choices("apps", {"enabled": "true"})
-        fields = [
-            FormField("company_id", Text("Company"), "choice", choices=companies),
-            FormField("app_id", Text("Application"), "choice", choices=apps),
-        ]
-        group = FieldGroup(Text("Company and application"), fields)
-        return self.chooser(group, {"company_id": company_id, "app_id": app_id})
 
 
 def _wholes(template: Record | None, paths: Mapping[str, str]) -> list[WholeValue]:

@@ -4,7 +4,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from fastapi import Response
-from starlette.concurrency import run_in_threadpool
 
 from jobauto_prefect.console_addresses import page_of
 from jobauto_prefect.definitions.findings import child
@@ -80,12 +79,7 @@ async def _own_values(visit: Visit, template_id: int, job_id: int) -> dict[str, 
     """
     if (await visit.get(f"/job/{job_id}"))["runtemplate_id"] != template_id:
         return {}
-
-    def read() -> dict[str, str]:
-        with visit.service.ledger.reading() as session:
-            return dict(get_record(session, Job, job_id).overrides)
-
-    overrides = await run_in_threadpool(read)
+    overrides = await visit.query(lambda session: dict(get_record(session, Job, job_id).overrides))
     return {child("/env", key): text for key, text in overrides.items()}
 
 

@@ -63,18 +63,11 @@ def _describe_days(day: str, weekday: str, translate: Translator) -> str | None:
     if weekday == "*" and _NUMBER.fullmatch(day):
         return translate("on day {day} of each month", day=int(day))
     if day == "*" and _DAYS.fullmatch(weekday):
-        return translate("each {weekdays}", weekdays=_name_weekdays(weekday, translate))
+        # Cron counts from Sunday, which is 0 and 7: `1-5` is Mon-Fri.
+        named = re.sub("[0-7]", lambda match: translate(WEEKDAYS[int(match[0]) - 1]), weekday)
+        named = named.replace(",", ", ").replace("-", "\N{EN DASH}")
+        return translate("each {weekdays}", weekdays=named)
     return None
-
-
-def _name_weekdays(weekday: str, translate: Translator) -> str:
-    """Name weekdays: `1-5` is Mon-Fri; cron counts from Sunday, which is 0 and 7."""
-
-    def name(match: re.Match[str]) -> str:
-        return translate(WEEKDAYS[(int(match[0]) - 1) % 7])
-
-    named = re.sub("[0-7]", name, weekday)
-    return named.replace(",", ", ").replace("-", "\N{EN DASH}")
 
 
 def _describe_time(minute: str, hour: str, translate: Translator) -> str | None:

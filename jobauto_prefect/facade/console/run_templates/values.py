@@ -4,8 +4,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from starlette.concurrency import run_in_threadpool
-
 from jobauto_prefect.console_addresses import page_of
 from jobauto_prefect.definitions import (
     Definition,
@@ -121,7 +119,10 @@ class TemplateRecords:
                 self.company["env"],
                 page_of("company", self.company["id"]),
             ),
-            *(self._credential_source(credential) for credential in self.credentials),
+            *(
+                credential_source(each, kind["fields"], page_of("credential", each["id"]))
+                for each, kind in self.typed_credentials
+            ),
             ValueSource(Text("this run template"), self.template["env"], is_own=True),
         ]
 
@@ -134,10 +135,6 @@ class TemplateRecords:
     def typed_credentials(self) -> list[tuple[Record, Record]]:
         """The credentials, each with its type."""
         return [(each, self.types[each["credential_type_id"]]) for each in self.credentials]
-
-    def _credential_source(self, credential: Record) -> ValueSource:
-        fields = self.types[credential["credential_type_id"]]["fields"]
-        return credential_source(credential, fields, page_of("credential", credential["id"]))
 
 
 async def read_template(visit: Visit, template_id: int) -> TemplateRecords:
@@ -172,10 +169,6 @@ async def read_new_template(visit: Visit, company_id: int, app_id: int) -> Templ
 
 async def read_template_paths(visit: Visit) -> dict[str, str]:
     """Return the run templates that the visitor may see as `company/name`, by id."""
-
-    def read() -> dict[str, str]:
-        with visit.service.ledger.reading() as session:
-            paths = template_paths(session, visit.who.rights.companies_with("jobs.read"))
-        return {str(number): path for number, path in paths.items()}
-
-    return await run_in_threadpool(read)
+    companies = visit.who.rights.companies_with("jobs.read")
+    paths = await visit.query(lambda session: template_paths(session, companies))
+    return {str(number): path for number, path in paths.items()}

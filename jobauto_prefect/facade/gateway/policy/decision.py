@@ -205,20 +205,16 @@ async def fetch_current(
         An empty mapping if Prefect has no route to read it, or no such object.
     """
     if "schedule_id" in request.path_parameters:
-        return await _fetch_schedule(request, ownership)
+        # A schedule has no route of its own: it is part of its deployment.
+        deployment = await ownership.fetch(f"/deployments/{request.path_parameters['id']}")
+        schedule_id = request.path_parameters["schedule_id"].lower()
+        schedules = _schedules_in(deployment)
+        return next((schedule for schedule in schedules if schedule["id"] == schedule_id), {})
     if route.method in ("PATCH", "PUT", "DELETE"):
         return await ownership.fetch(request.path) if find_route("GET", request.path) else {}
     if route.member_rule is ScopeRule.DEPLOYMENT:
         return await ownership.fetch(f"/deployments/{request.path_parameters['id']}")
     return {}
-
-
-async def _fetch_schedule(request: ProxyRequest, ownership: Ownership) -> Mapping[str, Any]:
-    """Fetch a schedule through its deployment: it has no route of its own."""
-    deployment = await ownership.fetch(f"/deployments/{request.path_parameters['id']}")
-    schedule_id = request.path_parameters["schedule_id"].lower()
-    schedules = _schedules_in(deployment)
-    return next((schedule for schedule in schedules if schedule["id"] == schedule_id), {})
 
 
 def _schedules_in(deployment: Mapping[str, Any]) -> list[Mapping[str, Any]]:

@@ -37,6 +37,7 @@ TASK_RUN_NAMES = "prefect.task-run"
 TASK_RUN_EVENTS = f"{TASK_RUN_NAMES}."
 NO_POOL = "prefect.work-pool.none"
 RuleFunction = Callable[[ScopedRequest], Awaitable[Decision]]
+RULES: dict[ScopeRule, RuleFunction] = {}
 
 
 async def apply_rule(rule: ScopeRule, scoped: ScopedRequest) -> Decision:
@@ -50,48 +51,69 @@ async def apply_rule(rule: ScopeRule, scoped: ScopedRequest) -> Decision:
     return await RULES[rule](scoped)
 
 
+def _rule(*rules: ScopeRule) -> Callable[[RuleFunction], RuleFunction]:
+    """Register a function as that of these rules."""
+
+    def register(function: RuleFunction) -> RuleFunction:
+        RULES.update(dict.fromkeys(rules, function))
+        return function
+
+    return register
+
+
+@_rule(ScopeRule.ANYONE)
 async def _anyone(scoped: ScopedRequest) -> Decision:
     return Decision(scoped.request.body)
 
 
+@_rule(ScopeRule.FILTER)
 async def _filter(scoped: ScopedRequest) -> Decision:
     allowed = await scoped.visible_deployments()
     return Decision(narrow_filter(scoped.request.body, "deployments", "id", allowed))
 
 
+@_rule(ScopeRule.DEPLOYMENT)
 async def _deployment(scoped: ScopedRequest) -> Decision:
     return await scoped.require_deployment(scoped.request.path_parameters.get("id"))
 
 
+@_rule(ScopeRule.DEPLOYMENT_NAME)
 async def _deployment_name(scoped: ScopedRequest) -> Decision:
     deployment_id = await scoped.ownership.find_deployment(scoped.request.path)
     return await scoped.require_deployment(deployment_id)
 
 
+@_rule(ScopeRule.FLOW_RUN)
 async def _flow_run(scoped: ScopedRequest) -> Decision:
     return await scoped.require_run(scoped.request.path_parameters.get("id"))
 
 
+@_rule(ScopeRule.TASK_RUN)
 async def _task_run(scoped: ScopedRequest) -> Decision:
     return await scoped.require_task_run(scoped.request.path_parameters.get("id"))
 
 
+@_rule(ScopeRule.ARTIFACT, ScopeRule.FLOW_RUN_STATE)
 async def _flow_run_object(scoped: ScopedRequest) -> Decision:
     return await scoped.require_run(await scoped.ownership.flow_run_of(scoped.request.path))
 
 
+@_rule(ScopeRule.TASK_RUN_STATE)
 async def _task_run_state(scoped: ScopedRequest) -> Decision:
     return await scoped.require_task_run(await scoped.ownership.task_run_of(scoped.request.path))
 
 
+@_rule(ScopeRule.QUERY_FLOW_RUN)
 async def _query_flow_run(scoped: ScopedRequest) -> Decision:
     return await scoped.require_run(scoped.request.query.get("flow_run_id"))
 
 
+@_rule(ScopeRule.QUERY_TASK_RUN)
 async def _query_task_run(scoped: ScopedRequest) -> Decision:
     return await scoped.require_task_run(scoped.request.query.get("task_run_id"))
 
 
+@_rule(ScopeRule.FLOW)
 async def _flow(scoped: ScopedRequest) -> Decision:
     flow_id = scoped.request.path_parameters["id"]
     if not await scoped.ownership.has_flow(scoped.scope, flow_id):
@@ -99,6 +121,7 @@ async def _flow(scoped: ScopedRequest) -> Decision:
     return Decision(scoped.request.body)
 
 
+@_rule(ScopeRule.FLOW_FILTER)
 async def _flow_filter(scoped: ScopedRequest) -> Decision:
     """Narrow a filter of flows, and its conditions on their runs and deployments.
 
@@ -113,6 +136,7 @@ async def _flow_filter(scoped: ScopedRequest) -> Decision:
     return Decision(body)
 
 
+@_rule(ScopeRule.LOGS)
 async def _logs(scoped: ScopedRequest) -> Decision:
     """Narrow a filter of log lines to the runs it must name: a line refers only to its run."""
     body = scoped.request.body
@@ -133,6 +157,7 @@ async def _logs(scoped: ScopedRequest) -> Decision:
     return Decision(body)
 
 
+@_rule(ScopeRule.RUN_IDS)
 async def _run_ids(scoped: ScopedRequest) -> Decision:
     body = require_object(scoped.request.body)
     requested = body.get("flow_run_ids")
@@ -147,6 +172,7 @@ async def _run_ids(scoped: ScopedRequest) -> Decision:
     )
 
 
+@_rule(ScopeRule.LISTED_RUNS)
 async def _listed_runs(scoped: ScopedRequest) -> Decision:
     run_ids = requested_ids(scoped.request.body, "flow_runs", "id")
     if run_ids is None:
@@ -155,6 +181,7 @@ async def _listed_runs(scoped: ScopedRequest) -> Decision:
     return Decision(narrow_filter(scoped.request.body, "flow_runs", "id", visible))
 
 
+@_rule(ScopeRule.RUN_STATES)
 async def _run_states(scoped: ScopedRequest) -> Decision:
     """Allow two states for named flow runs, if all of them are in the scope."""
     body = require_object(scoped.request.body)
@@ -178,12 +205,14 @@ def _not_together() -> Forbidden:
     )
 
 
+@_rule(ScopeRule.LISTED_DEPLOYMENTS)
 async def _listed_deployments(scoped: ScopedRequest) -> Decision:
     if requested_ids(scoped.request.body, "deployments", "id") is None:
         raise Forbidden("name the deployments that this is for (deployments.id.any_)")
     return await _filter(scoped)
 
 
+@_rule(ScopeRule.POOL)
 async def _pool(scoped: ScopedRequest) -> Decision:
     parameters = scoped.request.path_parameters
     name = parameters.get("work_pool_name") or parameters["name"]
@@ -192,6 +221,7 @@ async def _pool(scoped: ScopedRequest) -> Decision:
     return Decision(scoped.request.body)
 
 
+@_rule(ScopeRule.QUEUE)
 async def _queue(scoped: ScopedRequest) -> Decision:
     pool = await scoped.ownership.pool_of_queue(scoped.request.path_parameters["id"])
     if pool not in await scoped.visible_pools():
@@ -199,17 +229,20 @@ async def _queue(scoped: ScopedRequest) -> Decision:
     return Decision(scoped.request.body)
 
 
+@_rule(ScopeRule.POOL_FILTER, ScopeRule.POOL_RUNS)
 async def _pool_filter(scoped: ScopedRequest) -> Decision:
     pools = await scoped.visible_pools()
     return Decision(narrow_filter(scoped.request.body, "work_pools", "name", pools))
 
 
+@_rule(ScopeRule.POOL_BODY)
 async def _pool_body(scoped: ScopedRequest) -> Decision:
     if require_object(scoped.request.body).get("name") not in await scoped.visible_pools():
         raise Forbidden("this token is not for that work pool")
     return Decision(scoped.request.body)
 
 
+@_rule(ScopeRule.POOL_TEMPLATE)
 async def _pool_template(scoped: ScopedRequest) -> Decision:
     """Allow a work pool that has no job template to be given one.
 
@@ -224,6 +257,7 @@ async def _pool_template(scoped: ScopedRequest) -> Decision:
     return decision
 
 
+@_rule(ScopeRule.LOG_LINES)
 async def _log_lines(scoped: ScopedRequest) -> Decision:
     lines = scoped.request.body
     if not isinstance(lines, list):
@@ -235,6 +269,7 @@ async def _log_lines(scoped: ScopedRequest) -> Decision:
     return Decision(lines)
 
 
+@_rule(ScopeRule.ARTIFACT_BODY)
 async def _artifact_body(scoped: ScopedRequest) -> Decision:
     artifact = require_object(scoped.request.body)
     await _require_own_task_runs(scoped, [artifact])
@@ -261,6 +296,7 @@ async def _require_own_task_runs(
             raise Forbidden("this token is not for the task runs that are named here")
 
 
+@_rule(ScopeRule.EVENT_FILTER)
 async def _event_filter(scoped: ScopedRequest) -> Decision:
     """Narrow a subscription to events that concern the work pools of the scope."""
     body = require_object(scoped.request.body)
@@ -274,6 +310,7 @@ async def _event_filter(scoped: ScopedRequest) -> Decision:
     return Decision(body | {"filter": requested | {"any_resource": conditions}})
 
 
+@_rule(ScopeRule.EVENTS)
 async def _events(scoped: ScopedRequest) -> Decision:
     """Forward a worker's events about itself and its runs, if the names aren't this service's."""
     event = require_object(scoped.request.body)
@@ -331,10 +368,15 @@ def _related_run(event: Mapping[str, Any]) -> str | None:
     return None
 
 
+@_rule(ScopeRule.SYNTHETIC)
 async def _synthetic(scoped: ScopedRequest) -> Decision:
-    return Decision(None, answer=await synthesize_response(scoped))
+    for path, respond in RESPONSES.items():
+        if scoped.request.path.startswith(path):
+            return Decision(None, answer=await respond(scoped))
+    raise LookupError(scoped.request.path)
 
 
+@_rule(ScopeRule.SCHEMA)
 async def _schema(scoped: ScopedRequest) -> Decision:
     """Allow values to be checked against deployments' schemas only: others could take minutes."""
     body = require_object(scoped.request.body)
@@ -346,55 +388,10 @@ async def _schema(scoped: ScopedRequest) -> Decision:
     return Decision(body)
 
 
-RULES: Mapping[ScopeRule, RuleFunction] = {
-    ScopeRule.ANYONE: _anyone,
-    ScopeRule.FILTER: _filter,
-    ScopeRule.DEPLOYMENT: _deployment,
-    ScopeRule.FLOW_RUN: _flow_run,
-    ScopeRule.TASK_RUN: _task_run,
-    ScopeRule.FLOW: _flow,
-    ScopeRule.FLOW_FILTER: _flow_filter,
-    ScopeRule.ARTIFACT: _flow_run_object,
-    ScopeRule.FLOW_RUN_STATE: _flow_run_object,
-    ScopeRule.TASK_RUN_STATE: _task_run_state,
-    ScopeRule.DEPLOYMENT_NAME: _deployment_name,
-    ScopeRule.QUERY_FLOW_RUN: _query_flow_run,
-    ScopeRule.QUERY_TASK_RUN: _query_task_run,
-    ScopeRule.LOGS: _logs,
-    ScopeRule.RUN_IDS: _run_ids,
-    ScopeRule.LISTED_RUNS: _listed_runs,
-    ScopeRule.RUN_STATES: _run_states,
-    ScopeRule.LISTED_DEPLOYMENTS: _listed_deployments,
-    ScopeRule.POOL: _pool,
-    ScopeRule.QUEUE: _queue,
-    ScopeRule.POOL_FILTER: _pool_filter,
-    ScopeRule.POOL_BODY: _pool_body,
-    ScopeRule.POOL_TEMPLATE: _pool_template,
-    ScopeRule.POOL_RUNS: _pool_filter,
-    ScopeRule.LOG_LINES: _log_lines,
-    ScopeRule.ARTIFACT_BODY: _artifact_body,
-    ScopeRule.SYNTHETIC: _synthetic,
-    ScopeRule.EVENT_FILTER: _event_filter,
-    ScopeRule.EVENTS: _events,
-    ScopeRule.SCHEMA: _schema,
-}
-
 SETTINGS = {"server": {"ui": {"show_promotional_content": False}, "analytics_enabled": False}}
 """All Prefect settings that its pages read."""
 
 Response = Callable[[ScopedRequest], Awaitable[Any]]
-
-
-async def synthesize_response(scoped: ScopedRequest) -> Any:
-    """Make the response to a member's request.
-
-    Raises:
-        InvalidInput: the body can't be understood.
-    """
-    for path, respond in RESPONSES.items():
-        if scoped.request.path.startswith(path):
-            return await respond(scoped)
-    raise LookupError(scoped.request.path)
 
 
 async def _settings(_scoped: ScopedRequest) -> Any:
