@@ -1,16 +1,12 @@
 """`jobauto doctor`: checks everything that jobs need, and says what to do."""
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
 import typer
 
 from jobauto_prefect.cli.options import Json
 from jobauto_prefect.cli.output.terminal import print_json, print_line
 from jobauto_prefect.wording import escape_controls
-
-if TYPE_CHECKING:
-    from jobauto_prefect.cli.checks.finding import Finding
 
 MARKS: Mapping[str, tuple[str, str]] = {
     "ok": ("ok", "green"),
@@ -41,13 +37,10 @@ def doctor(as_json: Json = False) -> None:
     else:
         width = max(len(finding.name) for finding in findings) + 2
         for finding in findings:
-            _print_finding(finding, width)
+            mark, style = MARKS[finding.status]
+            text = f"{mark:8}{finding.name:{width}}{finding.message}"
+            print_line(escape_controls(text), style=style)
+            if finding.fix:
+                print_line(escape_controls(f"{'':{8 + width}}→ {finding.fix}"))
     if not healthy:
         raise typer.Exit(1)
-
-
-def _print_finding(finding: "Finding", width: int) -> None:
-    mark, style = MARKS[finding.status]
-    print_line(escape_controls(f"{mark:8}{finding.name:{width}}{finding.message}"), style=style)
-    if finding.fix:
-        print_line(escape_controls(f"{'':{8 + width}}→ {finding.fix}"))
