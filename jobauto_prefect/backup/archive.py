@@ -269,7 +269,11 @@ def _read(file: IO[bytes], ask_passphrase: Callable[[], str]) -> Backup:
     _require(file, _padding(file, tarfile.RECORDSIZE), SEALED)
     if file.read(1):
         raise BackupDamaged(f"there is data after {SEALED}")
-    secrets = _secrets(unseal(sealed, ask_passphrase()))
+    unsealed = unseal(sealed, ask_passphrase())
+    try:
+        secrets = _SECRETS.validate_json(unsealed, strict=True)
+    except ValidationError:
+        raise BackupDamaged("its sealed part can't be read") from None
     if secrets.manifest_sha256 != hashlib.sha256(described).hexdigest():
         raise BackupDamaged("its manifest was altered")
     return Backup(manifest, secrets, file, places)
@@ -326,10 +330,3 @@ def _manifest(text: bytes) -> Manifest:
     ):
         raise BackupDamaged("its manifest contradicts itself")
     return manifest
-
-
-def _secrets(text: bytes) -> Secrets:
-    try:
-        return _SECRETS.validate_json(text, strict=True)
-    except ValidationError:
-        raise BackupDamaged("its sealed part can't be read") from None

@@ -4,7 +4,7 @@ No server is running yet, so Prefect's tables are read directly; nothing is writ
 services find other differences, such as fields of deployments, once `jobauto up` runs.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from uuid import UUID
 
@@ -84,17 +84,16 @@ def _begun(
     }
     jobs = restoration.jobs_of_runs(session, begun)
     for run, state in sorted(begun.items(), key=lambda item: str(item[0])):
-        yield from _difference(run, state, jobs.get(run))
-
-
-def _difference(run: UUID, state: str, job: tuple[int, str] | None) -> Sequence[Difference]:
-    if job is None:
-        what = f"{state} in Prefect, but no job has it: it becomes Crashed once the services run"
-        return [Difference("flow run", str(run), "", what)]
-    number, state_of_job = job
-    if state_of_job == JobState.RUNNING:
-        return []
-    what = f"{state} in Prefect, but its job is {state_of_job}"
-    if state_of_job not in LIVE_JOBS:
-        what += ": Prefect will be corrected"
-    return [Difference("flow run", str(run), f"job {number}", what)]
+        if run not in jobs:
+            what = (
+                f"{state} in Prefect, but no job has it: it becomes Crashed once the services run"
+            )
+            yield Difference("flow run", str(run), "", what)
+            continue
+        number, state_of_job = jobs[run]
+        if state_of_job == JobState.RUNNING:
+            continue
+        what = f"{state} in Prefect, but its job is {state_of_job}"
+        if state_of_job not in LIVE_JOBS:
+            what += ": Prefect will be corrected"
+        yield Difference("flow run", str(run), f"job {number}", what)

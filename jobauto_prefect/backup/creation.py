@@ -76,7 +76,13 @@ def create_backup(
         with ledger.writing(actor) as session:
             made = {"file": [None, str(target)], "size": [None, size]}
             write_entry(session, "Backup", "create", made)
-        _put(whole, target)
+        _require_new(target)
+        whole.rename(target)
+        parent = os.open(target.parent, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            os.fsync(parent)
+        finally:
+            os.close(parent)
     return CreatedBackup(target, size, manifest)
 
 
@@ -111,16 +117,6 @@ def _staging(target: Path) -> Iterator[Path]:
 def _require_new(target: Path) -> None:
     if target.exists():
         raise Conflict(f"{target} already exists; name another file, or move that one away")
-
-
-def _put(whole: Path, target: Path) -> None:
-    _require_new(target)
-    whole.rename(target)
-    folder = os.open(target.parent, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)
 
 
 def _dump(

@@ -263,7 +263,10 @@ def _copied(
         connection.execute(OF_MOVE)
         schema = postgresql.make_schema(connection)
         with postgresql.bare_tables(connection, schema) as tables:
-            counts = {table: _count(source, table) for table in tables}
+            counts: dict[str, int] = {}
+            for table in tables:
+                counting = f'SELECT count(*) FROM "{table}"'  # noqa: S608
+                [counts[table]] = source.execute(counting).fetchone()
             done, total = 0, sum(counts.values())
             for table, columns in tables.items():
                 with _explained(target.name, table):
@@ -273,11 +276,6 @@ def _copied(
                             progress(f"copying the database of {target.name}", done, total)
                     _finish(connection, sql.Identifier(schema, table), columns, counts[table])
         yield counts
-
-
-def _count(source: sqlite3.Connection, table: str) -> int:
-    [number] = source.execute(f'SELECT count(*) FROM "{table}"').fetchone()  # noqa: S608
-    return int(number)
 
 
 def _copy_rows(

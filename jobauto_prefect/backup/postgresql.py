@@ -113,7 +113,14 @@ def program(name: str, major: int) -> tuple[str, int]:
     Raises:
         NotReady: no such or newer version is installed.
     """
-    versions = {version: path for path, version in _programs(name) if version >= major}
+    paths = [str(path) for path in sorted(PACKAGES.glob(f"*/bin/{name}"))]
+    on_path = shutil.which(name)
+    versions: dict[int, str] = {}
+    for path in [*paths, *([on_path] if on_path else [])]:
+        answer = subprocess.run([path, "--version"], capture_output=True, text=True, check=False)
+        found = re.search(r"\b(\d+)(\.|devel|beta|rc|\b)", answer.stdout)
+        if answer.returncode == 0 and found and int(found[1]) >= major:
+            versions[int(found[1])] = path
     if not versions:
         raise NotReady(
             f"{name} of PostgreSQL {major} is missing here; install the package"
@@ -121,16 +128,6 @@ def program(name: str, major: int) -> tuple[str, int]:
         )
     version = min(versions)
     return versions[version], version
-
-
-def _programs(name: str) -> Iterator[tuple[str, int]]:
-    paths = [str(path) for path in sorted(PACKAGES.glob(f"*/bin/{name}"))]
-    on_path = shutil.which(name)
-    for path in [*paths, *([on_path] if on_path else [])]:
-        answer = subprocess.run([path, "--version"], capture_output=True, text=True, check=False)
-        version = re.search(r"\b(\d+)(\.|devel|beta|rc|\b)", answer.stdout)
-        if answer.returncode == 0 and version:
-            yield path, int(version[1])
 
 
 def dump(url: str, target: Path) -> str:

@@ -101,13 +101,21 @@ def restore_backup(
     make_home(settings)
     shared = of_prefect if backup.manifest.is_shared else None
     with mark_home(settings.home, _help(settings, targets)) as mark:
-        staged = {name: _staged(database, mark.staging) for name, database in targets.items()}
+        staged = {  # SQLite's are filled at a hidden place, and moved to their own at the end
+            name: database
+            if database.kind == POSTGRESQL
+            else replace(database, url=f"sqlite:///{mark.staging / database.member}")
+            for name, database in targets.items()
+        }
         _fill([*staged.values(), *([shared] if shared else [])], backup, mark, progress)
         key = mark.staging / "secret.key"
         write_new(key, backup.secrets.key)
         progress("comparing, and looking for missed windows")
         in_effect = staged_settings(settings, backup, mark.staging)
-        ledger = _open(in_effect, staged[LEDGER], key)
+        engine = make_engine(staged[LEDGER].url, long_limits(in_effect))
+        with database_errors():
+            migration.upgrade(engine)
+        ledger = ledger_at(engine, key)
         try:
             with_prefect = staged.get(PREFECT, shared)
             begun, differences, owed = _begin(ledger, in_effect, backup, with_prefect, actor)
@@ -167,22 +175,17 @@ def _targets(of_prefect: Database, of_ledger: Database, manifest: Manifest) -> d
     }
     for name, database in targets.items():
         kind = manifest.databases[name].kind
-        if kind != database.kind:
-            raise Conflict(_other_kind(name, kind))
+        if kind == database.kind:
+            continue
+        where = {
+            LEDGER: "database.env, or JOBAUTO_DATABASE_URL",
+            PREFECT: "PREFECT_SERVER_DATABASE_CONNECTION_URL",
+        }[name]
+        how = "PostgreSQL; create an empty one and name it"
+        if kind == SQLITE:
+            how = "SQLite; leave it to the home"
+        raise Conflict(f"the database of {name} in this backup is {how} ({where})")
     return targets
-
-
-def _other_kind(name: str, kind: str) -> str:
-    where = {
-        LEDGER: "database.env, or JOBAUTO_DATABASE_URL",
-        PREFECT: "PREFECT_SERVER_DATABASE_CONNECTION_URL",
-    }[name]
-    if kind == SQLITE:
-        return f"the database of {name} in this backup is SQLite; leave it to the home ({where})"
-    return (
-        f"the database of {name} in this backup is PostgreSQL; create an empty one and name it"
-        f" ({where})"
-    )
 
 
 def _require_room(settings: Settings, backup: Backup, targets: dict[str, Database]) -> None:
@@ -232,21 +235,6 @@ def _help(settings: Settings, targets: dict[str, Database]) -> str:
     ]
     files = f" and {' and '.join(elsewhere)}" if elsewhere else ""
     return f"nothing has run with it: remove {settings.home}{files}{emptied}, and restore again"
-
-
-def _staged(database: Database, staging: Path) -> Database:
-    """Return the URL to fill a database at; for SQLite a hidden place beside the final one."""
-    if database.kind == POSTGRESQL:
-        return database
-    return replace(database, url=f"sqlite:///{staging / database.member}")
-
-
-def _open(settings: Settings, database: Database, key: Path) -> Ledger:
-    """Open the restored ledger, with the tables of this version."""
-    engine = make_engine(database.url, long_limits(settings))
-    with database_errors():
-        migration.upgrade(engine)
-    return ledger_at(engine, key)
 
 
 def _begin(

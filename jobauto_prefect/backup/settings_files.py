@@ -7,7 +7,7 @@ compared manually: `database.env` would lead to the former database.
 
 import os
 import shutil
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from io import StringIO
 from pathlib import Path
@@ -47,25 +47,22 @@ def staged_settings(settings: Settings, backup: Backup, staging: Path) -> Settin
 
 def put_files(settings: Settings, backup: Backup, staging: Path) -> list[PutFile]:
     """Put the files where they belong."""
-    return list(_put(settings, backup, staging))
-
-
-def _put(settings: Settings, backup: Backup, staging: Path) -> Iterable[PutFile]:
-    files = backup.secrets.files
+    files, put = backup.secrets.files, list[PutFile]()
     why = _hindrance(backup)
     staged, target = staging / TAKEN, config_directory() / TAKEN
     if staged.exists():
         make_folder(target.parent)
         staged.replace(target)
-        yield PutFile(target, None)
+        put.append(PutFile(target, None))
     elif TAKEN in files:
-        yield _beside(settings, TAKEN, files[TAKEN], why or "")
+        put.append(_beside(settings, TAKEN, files[TAKEN], why or ""))
     for name in (name for name in files if name != TAKEN):
-        yield _beside(settings, name, files[name], "it names the former databases")
+        put.append(_beside(settings, name, files[name], "it names the former databases"))
     if variables := backup.secrets.environment:
         text = "".join(f"{name}={_quoted(value)}\n" for name, value in variables.items())
         why = "the environment of the command that made the backup"
-        yield _beside(settings, ENVIRONMENT, text, why)
+        put.append(_beside(settings, ENVIRONMENT, text, why))
+    return put
 
 
 def store_variables(variables: Mapping[str, str]) -> Path | None:

@@ -97,9 +97,9 @@ def service_authorization(box: "SecretBox") -> str:
     return "Basic " + base64.b64encode(f"{SERVICE}:{box.derived(SERVICE)}".encode()).decode()
 
 
-def own_authorization(box: "SecretBox", environment: Mapping[str, str] = os.environ) -> str:
+def own_authorization(box: "SecretBox") -> str:
     """Return the header that the environment asks for, or this installation's own."""
-    return environment_authorization(environment) or service_authorization(box)
+    return environment_authorization() or service_authorization(box)
 
 
 class PrefectApi:
@@ -310,7 +310,8 @@ class PrefectApi:
                 self._client.headers["Prefect-Csrf-Client"] = self._csrf_client
             response = await self._retry_while_busy(method, path, body)
         is_failure = _is_failure(response) or _is_refused_by_database(response)
-        if is_failure and await self._is_ready():
+        # If Prefect and its database respond, the failure concerns this call alone.
+        if is_failure and (await self._request("GET", READY, None)).status_code < 500:
             raise PrefectFailed(
                 f"Prefect failed on {method} {path} ({response.status_code});"
                 " see the log of its server"
@@ -318,10 +319,6 @@ class PrefectApi:
         if not response.is_success:
             raise _error(response, method, path)
         return response
-
-    async def _is_ready(self) -> bool:
-        """Whether Prefect and its database respond; if so, a failure concerns one call alone."""
-        return (await self._request("GET", READY, None)).status_code < 500
 
     async def _retry_while_busy(
         self, method: str, path: str, body: Any, *, once: bool = False
@@ -344,7 +341,9 @@ class PrefectApi:
     async def _request(
         self, method: str, path: str, body: Any, *, once: bool = False
     ) -> httpx.Response:
-        client = await self._opened()
+        if self._needs_certificates and "_client" not in self.__dict__:
+            await asyncio.to_thread(self._load_certificates)  # it would block the event loop
+        client = self._client
         try:
             return await client.request(method, path, json=body)
         except BROKEN as error:
@@ -357,12 +356,6 @@ class PrefectApi:
             return await client.request(method, path, json=body)
         except httpx.TransportError as error:
             raise self._away(error) from None
-
-    async def _opened(self) -> httpx.AsyncClient:
-        """Return the client; the certificates it needs are loaded outside the event loop."""
-        if self._needs_certificates and "_client" not in self.__dict__:
-            await asyncio.to_thread(self._load_certificates)
-        return self._client
 
     def _away(self, error: httpx.TransportError) -> PrefectUnavailable:
         reason = str(error) or type(error).__name__

@@ -140,19 +140,18 @@ async def run_application(settings: Settings) -> State[Any]:
     run = context.flow_run if context else None
     if not isinstance(run, FlowRun) or run.deployment_id is None:
         raise NotReady("this flow runs as a deployment; start a run of its run template")
+    deployment_id = run.deployment_id
     async with contextlib.AsyncExitStack() as stack:
         api = await stack.enter_async_context(connect())
         try:
             opened, worker = await _open(stack, settings, run.work_pool_name or settings.pool)
-            if run.deployment_id is None:
-                raise NotReady("this flow run has no deployment")
             claim = LaunchClaim(
                 opened.client,
                 Claim(
                     claim_id=uuid4(),
                     flow_run_id=run.id,
                     run_number=max(1, run.run_count),
-                    deployment_id=run.deployment_id,
+                    deployment_id=deployment_id,
                     template_id=template_in(run.labels),
                     parameters=run.parameters,
                     auto_scheduled=bool(run.auto_scheduled),
@@ -163,7 +162,10 @@ async def run_application(settings: Settings) -> State[Any]:
                     work_directory=opened.work_directory,
                 ),
             )
-            answer = await _ask(opened, claim)
+            with opened.held.claiming(claim.claim_id):
+                answer = await claim.ask()
+                if answer.launch is not None:
+                    opened.held.hold(answer.launch)
         except Conflict as error:
             raise Abort(f"another worker has this run: {error}") from None
         except JobautoError as error:
@@ -182,14 +184,6 @@ async def _open(
         with contextlib.suppress(Conflict):
             return await stack.enter_async_context(open_worker(plan)), worker
     raise NotReady(f"more than {MOST_AT_ONCE} flow runs on this machine at once")
-
-
-async def _ask(opened: WorkerContext, claim: LaunchClaim) -> ClaimAnswer:
-    with opened.held.claiming(claim.claim_id):
-        answer = await claim.ask()
-        if answer.launch is not None:
-            opened.held.hold(answer.launch)
-        return answer
 
 
 async def _carry_out(

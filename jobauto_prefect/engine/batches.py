@@ -3,7 +3,6 @@
 import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable, Hashable, Sequence
-from functools import partial
 from typing import Any, TypeVar
 
 Item = TypeVar("Item")
@@ -71,8 +70,13 @@ async def _carry_batch(
         return
     answers = [answer for _, answer in batch]
     call = asyncio.ensure_future(carry([item for item, _ in batch]))  # noqa: RUF006 - awaited below
+
+    def end_unwanted(_answer: asyncio.Future[Any]) -> None:
+        if all(answer.cancelled() for answer in answers):
+            call.cancel()
+
     for answer in answers:
-        answer.add_done_callback(partial(_end_unwanted, answers, call))
+        answer.add_done_callback(end_unwanted)
     await asyncio.wait({call})
     if call.cancelled():
         return
@@ -85,10 +89,3 @@ async def _carry_batch(
             answer.set_exception(result)
         else:
             answer.set_result(result)
-
-
-def _end_unwanted(
-    answers: Sequence[asyncio.Future[Any]], call: asyncio.Future[Any], _: asyncio.Future[Any]
-) -> None:
-    if all(answer.cancelled() for answer in answers):
-        call.cancel()

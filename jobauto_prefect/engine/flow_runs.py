@@ -296,9 +296,12 @@ async def show_status(
 
     Return False if the run is gone. `force`: whatever state it has now.
     """
-    if await _is_completed(api, flow_run_id, run_status):
-        pass  # its worker reported it, in a batch with another transition id: it counts once
-    elif not await set_state(api, flow_run_id, run_status, force=force):
+    # Its worker reported the end, in a batch with another transition id: it counts once.
+    is_completed = (
+        run_status.state is PrefectState.COMPLETED
+        and (await read_states(api, [flow_run_id])).get(flow_run_id) == PrefectState.COMPLETED
+    )
+    if not is_completed and not await set_state(api, flow_run_id, run_status, force=force):
         return False
     await _show_metadata(api, flow_run_id, run_status)
     of_run = {"artifacts": {"flow_run_id": {"any_": [str(flow_run_id)]}}}
@@ -307,12 +310,6 @@ async def show_status(
     if all(page["description"] != run_status.message for page in pages):
         await add_page(api, flow_run_id, run_status)
     return True
-
-
-async def _is_completed(api: PrefectApi, flow_run_id: UUID, run_status: RunStatus) -> bool:
-    if run_status.state is not PrefectState.COMPLETED:
-        return False
-    return (await read_states(api, [flow_run_id])).get(flow_run_id) == PrefectState.COMPLETED
 
 
 async def _show_metadata(api: PrefectApi, flow_run_id: UUID, run_status: RunStatus) -> None:

@@ -284,16 +284,6 @@ async def _reschedule_run(context: EngineContext, message: OutboxMessage) -> Non
         await flow_runs.set_state(context.prefect, job.flow_run_id, later)
 
 
-async def _retire_deployment(context: EngineContext, message: OutboxMessage) -> None:
-    """Delete a deployment and its waiting runs."""
-    await retire(context.prefect, UUID(message.payload["id"]))
-
-
-async def _delete_run(context: EngineContext, message: OutboxMessage) -> None:
-    """Delete a flow run if it exists."""
-    await context.prefect.delete(f"/flow_runs/{message.payload['id']}")
-
-
 async def _tell_task(context: EngineContext, message: OutboxMessage) -> None:
     """Emit the event that a window failed or was missed."""
 
@@ -314,8 +304,12 @@ HANDLERS: Mapping[OutboxKind, Callable[[EngineContext, OutboxMessage], Awaitable
     OutboxKind.CANCEL_RUN: _cancel_run,
     OutboxKind.SHOW_JOB: _show_job,
     OutboxKind.RESCHEDULE_RUN: _reschedule_run,
-    OutboxKind.RETIRE_DEPLOYMENT: _retire_deployment,
-    OutboxKind.DELETE_RUN: _delete_run,
+    OutboxKind.RETIRE_DEPLOYMENT: lambda context, message: retire(
+        context.prefect, UUID(message.payload["id"])
+    ),
+    OutboxKind.DELETE_RUN: lambda context, message: context.prefect.delete(
+        f"/flow_runs/{message.payload['id']}"
+    ),
     OutboxKind.TELL_TASK: _tell_task,
     OutboxKind.APPLY_RULE: apply_rule,
     OutboxKind.RETIRE_AUTOMATION: retire_rule,

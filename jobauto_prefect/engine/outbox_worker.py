@@ -132,7 +132,8 @@ class OutboxWorker:
     async def _begin_due(self, group: asyncio.TaskGroup) -> None:
         """Start handling due messages in free slots."""
         self._due.clear()
-        self._begin_own(group)
+        while self._own and len(self._in_hand) < self._limit(OWN_AT_ONCE):
+            self._begin_taken(group, [self._own.popleft()])
         self._begin_registrations(group)
         while self._more_may_wait and (free := self._limit(AT_ONCE) - len(self._in_hand)) > 0:
             self._more_may_wait = False
@@ -149,27 +150,19 @@ class OutboxWorker:
             self._begin_registrations(group)
             self._more_may_wait |= len(runs) == free
 
-    def _begin_own(self, group: asyncio.TaskGroup) -> None:
-        """Start handling the messages that somebody waits for."""
-        while self._own and len(self._in_hand) < self._limit(OWN_AT_ONCE):
-            self._begin_taken(group, [self._own.popleft()])
-
     def _begin_registrations(self, group: asyncio.TaskGroup) -> None:
-        while self._registrations and (slots := self._slots_for_registrations()) > 0:
-            self._begin_taken(group, self._next_registrations(slots))
+        """Start handling one registration in each free slot, or several together.
 
-    def _next_registrations(self, slots: int) -> list[OutboxMessage]:
-        """Take the messages for one of the free slots: one, or several handled together.
-
-        A message that failed before is handled alone, so that others do not fail with it.
+        One that failed before is handled alone, so that others do not fail with it.
         """
-        share = min(TEMPLATES_TOGETHER, math.ceil(len(self._registrations) / slots))
-        taken = [self._registrations.popleft()]
-        while self._registrations and len(taken) < share:
-            if not all(map(_goes_together, (taken[0], self._registrations[0]))):
-                break
-            taken.append(self._registrations.popleft())
-        return taken
+        while self._registrations and (slots := self._slots_for_registrations()) > 0:
+            share = min(TEMPLATES_TOGETHER, math.ceil(len(self._registrations) / slots))
+            taken = [self._registrations.popleft()]
+            while self._registrations and len(taken) < share:
+                if not all(map(_goes_together, (taken[0], self._registrations[0]))):
+                    break
+                taken.append(self._registrations.popleft())
+            self._begin_taken(group, taken)
 
     def _begin_taken(self, group: asyncio.TaskGroup, messages: Sequence[OutboxMessage]) -> None:
         """Start handling claimed messages; leave those whose claim has expired."""
@@ -190,7 +183,6 @@ class OutboxWorker:
         self._due.set()
 
     def _slots_for_registrations(self) -> int:
-        """Return how many slots are free for registrations."""
         busy = list(self._in_hand.values()).count(Priority.REGISTRATION)
         return min(self._limit(AT_ONCE) - len(self._in_hand), REGISTRATIONS_AT_ONCE - busy)
 
@@ -258,7 +250,9 @@ class OutboxWorker:
                     "retrying %s %s later: %s", message.kind, message.subject_id, outcome
                 )
                 if isinstance(outcome, PrefectUnavailable):
-                    self._pause(outcome)
+                    self.prefect_away = str(outcome)
+                    self._away_until = asyncio.get_running_loop().time() + AWAY_SECONDS
+                    self._call_later(timedelta(seconds=AWAY_SECONDS), self._look_again)
                 else:
                     self._go_on()
                 await self._retry_later(message, storable_text(str(outcome)))
@@ -268,11 +262,6 @@ class OutboxWorker:
                 self._go_on()
                 if not is_removed:
                     await asyncio.to_thread(outbox.complete, ledger, message)
-
-    def _pause(self, error: PrefectUnavailable) -> None:
-        self.prefect_away = str(error)
-        self._away_until = asyncio.get_running_loop().time() + AWAY_SECONDS
-        self._call_later(timedelta(seconds=AWAY_SECONDS), self._look_again)
 
     def _go_on(self) -> None:
         if self.prefect_away is not None:

@@ -36,8 +36,9 @@ from jobauto_prefect.monitoring.monitor import Monitor
 from jobauto_prefect.monitoring.ports import Part, management_port
 from jobauto_prefect.monitoring.tracing import begin_tracing
 from jobauto_prefect.settings import Settings, load_settings
-from jobauto_prefect.sources import Poller, WebhookSender
 from jobauto_prefect.sources.notices import NoticeSender
+from jobauto_prefect.sources.poller import Poller
+from jobauto_prefect.sources.webhooks import WebhookSender
 
 logger = logging.getLogger(__name__)
 

@@ -93,11 +93,16 @@ def span(
         finally:
             noted.traceparent = before
         return
+    from opentelemetry.trace import Status, StatusCode
+
     made = _tracers[0].start_span(name, _context(parent), attributes=attributes)
     noted.traceparent = _traceparent(made)
     try:
-        with _failures_shown(made):
-            yield made
+        yield made
+    except Exception as error:
+        # Only its type: the message may contain anything.
+        made.set_status(Status(StatusCode.ERROR, type(error).__name__))
+        raise
     finally:
         made.end()
         noted.traceparent = before
@@ -120,18 +125,6 @@ def note(
     made = _tracers[0].start_span(name, _context(parent), attributes=attributes, start_time=began)
     made.end(ended)
     return _traceparent(made)
-
-
-@contextlib.contextmanager
-def _failures_shown(made: "Span") -> Iterator[None]:
-    """Show only the type of an error in a span: its message may contain anything."""
-    from opentelemetry.trace import Status, StatusCode
-
-    try:
-        yield
-    except Exception as error:
-        made.set_status(Status(StatusCode.ERROR, type(error).__name__))
-        raise
 
 
 def _context(traceparent: str | None) -> "Context":

@@ -89,7 +89,12 @@ class Fitness:
         while True:
             self._doubted.clear()
             for part in {DISK, *self._hindrances} & self._checks.keys():
-                await self._check(part)
+                try:
+                    await self._checks[part]()
+                except (StartFailed, OSError) as error:
+                    self.note_missing(part, str(error))
+                else:
+                    self.note_available(part)
             try:
                 async with asyncio.timeout(pause):
                     await self._doubted.wait()
@@ -98,14 +103,6 @@ class Fitness:
             else:
                 pause = FIRST_CHECK_SECONDS
                 await asyncio.sleep(pause)
-
-    async def _check(self, part: str) -> None:
-        try:
-            await self._checks[part]()
-        except (StartFailed, OSError) as error:
-            self.note_missing(part, str(error))
-        else:
-            self.note_available(part)
 
     def _tell(self) -> None:
         if self.listener is not None:

@@ -57,7 +57,12 @@ async def recover(
             raise
         except JobautoError as error:
             logger.warning("output of job %s was refused: %s", record.job_id, error)
-        await _tell(client, record, report)
+        try:
+            await retry_until_available(client.report, record.job_id, report)
+        except (Unauthorized, Forbidden):
+            raise
+        except JobautoError as error:
+            logger.warning("the outcome of job %s was refused: %s", record.job_id, error)
         workspace.remove(record.job_id, record.directory)
     return [record.job_id for record in ended]
 
@@ -71,24 +76,17 @@ async def _end_all(
     for record in records:
         by_executor.setdefault(record.executor, []).append(record)
     for name, those in by_executor.items():
-        if await _end(executors.get(name), those, stop_seconds):
+        ids, executor = ", ".join(str(record.job_id) for record in those), executors.get(name)
+        if executor is None:
+            logger.warning("jobs %s ran with executor %s, which no longer exists", ids, name)
+            continue
+        try:
+            await executor.terminate_leftovers(those, stop_seconds)
+        except StartFailed as error:
+            logger.warning("can't tell whether jobs %s are still running: %s", ids, error)
+        else:
             ended += those
     return ended
-
-
-async def _end(executor: Executor | None, records: list[JobRecord], stop_seconds: float) -> bool:
-    ids = ", ".join(str(record.job_id) for record in records)
-    if executor is None:
-        logger.warning(
-            "jobs %s ran with executor %s, which no longer exists", ids, records[0].executor
-        )
-        return False
-    try:
-        await executor.terminate_leftovers(records, stop_seconds)
-    except StartFailed as error:
-        logger.warning("can't tell whether jobs %s are still running: %s", ids, error)
-        return False
-    return True
 
 
 def _lost(record: JobRecord, worker: str, clock: Clock) -> Report:
@@ -102,12 +100,3 @@ def _lost(record: JobRecord, worker: str, clock: Clock) -> Report:
         started_at=record.started_at,
         ended_at=clock(),
     )
-
-
-async def _tell(client: FacadeClient, record: JobRecord, report: Report) -> None:
-    try:
-        await retry_until_available(client.report, record.job_id, report)
-    except (Unauthorized, Forbidden):
-        raise
-    except JobautoError as error:
-        logger.warning("the outcome of job %s was refused: %s", record.job_id, error)

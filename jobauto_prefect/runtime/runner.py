@@ -12,7 +12,7 @@ from jobauto_prefect.errors import InvalidInput, JobautoError, StartFailed
 from jobauto_prefect.logs import current_log_context, log_context, valid_traceparent
 from jobauto_prefect.monitoring import tracing
 from jobauto_prefect.retries import retry_until_available
-from jobauto_prefect.runtime.executor import Execution, Executor
+from jobauto_prefect.runtime.executor import Executor
 from jobauto_prefect.runtime.exit_codes import NOT_EXECUTABLE
 from jobauto_prefect.runtime.facade_client import FacadeClient
 from jobauto_prefect.runtime.fitness import NAME, PROTOCOL, Fitness
@@ -182,8 +182,13 @@ class Runner:
     async def _run(
         self, launch: Launch, on_lines: OnLines | None, confirm: Confirm | None
     ) -> Outcome:
+        executor = self._executors.get(launch.executor)
+        if executor is None:
+            there = ", ".join(sorted(self._executors))
+            why = f"this worker has no executor {launch.executor}; it has {there}"
+            return await self._refuse(launch, why)
         try:
-            execution = self._execution(launch)
+            execution = executor.execution(launch)
         except StartFailed as error:
             return await self._refuse(launch, str(error))
         job = Job(
@@ -198,8 +203,8 @@ class Runner:
         self._jobs[launch.job_id] = job
         self._begun_at[launch.job_id] = asyncio.get_running_loop().time()
         self._idle.clear()
-        if (why := self._held.reason_to_stop(launch.job_id)) is not None:
-            job.stop(why)
+        if (stop := self._held.reason_to_stop(launch.job_id)) is not None:
+            job.stop(stop)
         try:
             return await job.run()
         finally:
@@ -247,13 +252,6 @@ class Runner:
         finally:
             self._grace = None
         return True
-
-    def _execution(self, launch: Launch) -> Execution:
-        executor = self._executors.get(launch.executor)
-        if executor is None:
-            there = ", ".join(sorted(self._executors))
-            raise StartFailed(f"this worker has no executor {launch.executor}; it has {there}")
-        return executor.execution(launch)
 
     async def _refuse(self, launch: Launch, why: str) -> Outcome:
         report = Report(

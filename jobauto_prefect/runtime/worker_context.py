@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 import os
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from uuid import uuid4
 
@@ -116,13 +116,12 @@ async def open_worker(plan: WorkerConfig) -> AsyncIterator[WorkerContext]:
         yield WorkerContext(client, runner, held, fitness, directory, welcome.lease_seconds)
 
 
-def protect_process(drop: Iterable[str] = ("JOBAUTO_WORKER_TOKEN",)) -> None:
-    """Drop variables; hide this process's memory and initial environment from its user's others.
+def protect_process() -> None:
+    """Drop the token; hide this process's memory and initial environment from its user's others.
 
     Call it as soon as the settings are read, before any job starts. Orphaned descendants become
     this process's children, so that it can end them when its watchdog dies.
     """
-    for name in drop:
-        os.environ.pop(name, None)
+    os.environ.pop("JOBAUTO_WORKER_TOKEN", None)
     process_table.hide_memory()
     process_table.adopt_orphans()

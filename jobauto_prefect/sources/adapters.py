@@ -284,8 +284,11 @@ def _change(row: Mapping[Any, Any] | RowMapping, unread: Sequence[str] = ()) -> 
         plain = _plain(value, lossless=name in FIELDS)
         is_json = isinstance(plain, JsonText) or (name == "context" and isinstance(plain, str))
         read, fault = _read(plain, is_json=is_json)
-        members[name] = read if fault is None else _shown(plain)
-        faults += [f"{name}{fault}"] if fault else []
+        if fault is not None:
+            text = str(plain).encode(errors="surrogateescape").decode(errors="backslashreplace")
+            read = storable_text(text)
+            faults.append(f"{name}{fault}")
+        members[name] = read
     return Change(int(row["inversion"]), members, "; ".join(faults[:FAULTS_SHOWN]) or None)
 
 
@@ -321,12 +324,6 @@ def _plain(value: Any, *, lossless: bool) -> Any:
     if isinstance(value, list):
         return [_plain(item, lossless=lossless) for item in value]
     return value if isinstance(value, str | int | float | dict | None) else str(value)
-
-
-def _shown(value: Any) -> str:
-    """Return a value that can't be stored as storable text."""
-    text = str(value).encode(errors="surrogateescape").decode(errors="backslashreplace")
-    return storable_text(text)
 
 
 def _mysql(target: Target, rules: TargetRules, limits: TimeLimits) -> Engine:

@@ -58,24 +58,16 @@ def fault_of_check(
     if command is not None and PLACEHOLDER.search(command[0]):
         message = "a program has no placeholder in its path: values could lead to any other program"
         yield Fault("/availability/command/0", "placeholder", message)
-    if url is not None and (fault := _fault_of_template(url, settings)) is not None:
-        yield Fault("/availability/url", "target", fault)
+    if url is not None and not PLACEHOLDER.match(url):  # one that begins so may be anything
+        fault = fault_of_url(PLACEHOLDER.sub("1", url), check_rules(settings))
+        if fault is not None:
+            yield Fault("/availability/url", "target", fault)
     member = "/availability/url" if url is not None else "/availability/command"
     open_ = {field["keyword"] for field in fields or () if not is_secret(field)}
     for name in PLACEHOLDER.findall(url or " ".join(command or ())):
         if fields is not None and name not in open_:
             message = f"{{{name}}} is no field of this type that may be in plain sight"
             yield Fault(member, "placeholder", message)
-
-
-def _fault_of_template(url: str, settings: Settings) -> str | None:
-    """Return what is wrong whatever the values are; None if nothing is.
-
-    A URL that begins with a value may be anything.
-    """
-    if PLACEHOLDER.match(url):
-        return None
-    return fault_of_url(PLACEHOLDER.sub("1", url), check_rules(settings))
 
 
 def faults_of_values(

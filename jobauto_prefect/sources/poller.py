@@ -71,15 +71,12 @@ class Poller:
                         self._reading[source_id] = asyncio.create_task(
                             self._read_in(threads, source_id)
                         )
-                await self._wait(pause)
-
-    async def _wait(self, seconds: float) -> None:
-        if seconds < NONE_SECONDS:
-            await asyncio.sleep(seconds)
-            return
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(seconds):
-                await self._there_are.wait()
+                if pause < NONE_SECONDS:
+                    await asyncio.sleep(pause)
+                    continue
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(pause):
+                        await self._there_are.wait()
 
     def _due(self) -> tuple[list[int], float]:
         """Return the sources that are due, and the seconds until the next check."""
@@ -96,8 +93,12 @@ class Poller:
         return due, max(SHORTEST_SECONDS, min([longest, *ahead]))
 
     async def _read_in(self, threads: ThreadPoolExecutor, source_id: int) -> None:
+        def keep() -> None:
+            with self._ledger.writing(SERVICE) as session:
+                locks.extend(session, _lock_name(source_id), self._me, queues.HELD_FOR)
+
         try:
-            async with queues.renewed(lambda: self._keep(source_id)):
+            async with queues.renewed(keep):
                 loop = asyncio.get_running_loop()
                 if await loop.run_in_executor(threads, self.read, source_id):
                     self._happened.set()
@@ -127,10 +128,6 @@ class Poller:
         with contextlib.suppress(JobautoError):
             self._end(source_id, error)
         return reading.new
-
-    def _keep(self, source_id: int) -> None:
-        with self._ledger.writing(SERVICE) as session:
-            locks.extend(session, _lock_name(source_id), self._me, queues.HELD_FOR)
 
     def _end(self, source_id: int, error: str | None) -> None:
         with self._ledger.writing(SERVICE) as session:
@@ -172,7 +169,11 @@ class _Reading:
             while changes := adapter.after(after, BATCH):
                 self._store(source, changes)
                 if source.consume == "delete":
-                    unremoved = _remove(adapter, changes) or unremoved
+                    try:
+                        adapter.remove([change.inversion for change in changes])
+                    except SourceUnavailable as error:  # reading goes on
+                        reason = f"its changes are stored but can't be removed: {error}"
+                        unremoved = SourceUnavailable(reason)
                 after = changes[-1].inversion
         if unremoved is not None:
             raise unremoved
@@ -204,15 +205,3 @@ def floor_of(source: EventSource) -> int:
     if source.consume == "delete":
         return source.start_after
     return max(source.start_after, source.last_processed_id - LOOKBACK)
-
-
-def _remove(adapter: Adapter, changes: Sequence[Change]) -> SourceUnavailable | None:
-    """Remove stored changes; return why that is not allowed, None if it is.
-
-    Reading continues in any case.
-    """
-    try:
-        adapter.remove([change.inversion for change in changes])
-    except SourceUnavailable as error:
-        return SourceUnavailable(f"its changes are stored but can't be removed: {error}")
-    return None

@@ -109,11 +109,6 @@ class TargetRules:
         """Advice for a refused target."""
         return f"name it in {self.setting}"
 
-    @property
-    def networks(self) -> list[Network]:
-        """The addresses and networks among the allowed ones."""
-        return [network for entry in self.allowed if (network := _network(entry)) is not None]
-
     def names(self, host: str) -> bool:
         wanted = host.lower().rstrip(".")
         return any(
@@ -214,7 +209,7 @@ def _fault_of_file(database: str, rules: TargetRules) -> str | None:
 
 def _fault_of_address(address: Address, host: str, rules: TargetRules) -> str | None:
     wrapped = list(_wrapped(address))
-    networks = rules.networks
+    networks = [network for entry in rules.allowed if (network := _network(entry)) is not None]
     hits = [
         (real, refused) for real in (address, *wrapped) for refused in REFUSED if real in refused
     ]

@@ -5,6 +5,7 @@ A webhook that is sent again has the same header `webhook-id`.
 
 import base64
 import binascii
+import contextlib
 import hashlib
 import hmac
 import json
@@ -20,7 +21,7 @@ from jobauto_prefect.ledger.audit.trail import WritingSession
 from jobauto_prefect.ledger.events import pending_actions
 from jobauto_prefect.ledger.events.deliveries import EventKind
 from jobauto_prefect.ledger.queries.jobs import artifacts_of, job_with_context
-from jobauto_prefect.ledger.records import Artifact, Event, EventSource, PendingAction
+from jobauto_prefect.ledger.records import Event, EventSource, PendingAction
 from jobauto_prefect.ledger.store import ReadingSession
 from jobauto_prefect.sources.sender import Sender, post
 
@@ -61,24 +62,20 @@ class WebhookSender(Sender[PendingAction, Message]):
             "webhook-id": str(uuid5(NAMESPACE, f"{name} {claim.target}")),
             "webhook-timestamp": str(int(self.ledger.clock().timestamp())),
         }
-        secret = self._secret(claim)
+        key, token = self.settings.webhook_secret, self.settings.webhook_token
+        # Others than those the settings name do not get the settings' key and token.
+        is_receiver = claim.target in self.settings.webhook_urls
+        secret = None
+        if claim.secret is not None:
+            secret = self.ledger.box.open({"secret": claim.secret})["secret"]
+        elif key is not None and is_receiver:
+            secret = key.get_secret_value()
         if secret:
             signed = headers["webhook-id"], headers["webhook-timestamp"], content
             headers["webhook-signature"] = signature(secret, *signed)
-        token = self.settings.webhook_token
-        if token is not None and self._is_receiver(claim):
+        if token is not None and is_receiver:
             headers[TOKEN_HEADER] = token.get_secret_value()
         return Message(claim.id, claim.target, content, headers)
-
-    def _secret(self, action: PendingAction) -> str | None:
-        if action.secret is not None:
-            return self.ledger.box.open({"secret": action.secret})["secret"]
-        key = self.settings.webhook_secret
-        return key.get_secret_value() if key is not None and self._is_receiver(action) else None
-
-    def _is_receiver(self, action: PendingAction) -> bool:
-        """Whether the settings name its address: others do not get the settings' key and token."""
-        return action.target in self.settings.webhook_urls
 
     def name(self, claim: PendingAction) -> str:
         """Return the number of the webhook."""
@@ -157,17 +154,16 @@ def _end(session: ReadingSession, event: Event) -> Body:
         **{name: getattr(job, name) for name in names},
         "begin": _time(job.begin),
         "end": _time(job.end),
-        "artifacts": [_artifact(artifact) for artifact in artifacts_of(session, job.id)],
-    }
-
-
-def _artifact(artifact: Artifact) -> Body:
-    return {
-        "id": artifact.id,
-        "filename": artifact.path,
-        "content_type": artifact.content_type,
-        "note": artifact.name,
-        "created_at": _time(artifact.created_at),
+        "artifacts": [
+            {
+                "id": artifact.id,
+                "filename": artifact.path,
+                "content_type": artifact.content_type,
+                "note": artifact.name,
+                "created_at": _time(artifact.created_at),
+            }
+            for artifact in artifacts_of(session, job.id)
+        ],
     }
 
 
@@ -177,16 +173,10 @@ def _time(instant: datetime | None) -> str | None:
 
 def signature(secret: str, message_id: str, timestamp: str, content: bytes) -> str:
     """Return the header `webhook-signature`, according to https://www.standardwebhooks.com."""
-    signed = f"{message_id}.{timestamp}.".encode() + content
-    digest = hmac.new(_key(secret), signed, hashlib.sha256).digest()
-    return f"v1,{base64.b64encode(digest).decode()}"
-
-
-def _key(secret: str) -> bytes:
-    """Return the key's bytes: its text, or after `whsec_` decoded Base64."""
+    key = secret.encode()
     if secret.startswith(ENCODED_KEY):
-        try:
-            return base64.b64decode(secret.removeprefix(ENCODED_KEY), validate=True)
-        except binascii.Error:
-            pass
-    return secret.encode()
+        with contextlib.suppress(binascii.Error):
+            key = base64.b64decode(secret.removeprefix(ENCODED_KEY), validate=True)
+    signed = f"{message_id}.{timestamp}.".encode() + content
+    digest = hmac.new(key, signed, hashlib.sha256).digest()
+    return f"v1,{base64.b64encode(digest).decode()}"

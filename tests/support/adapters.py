@@ -24,7 +24,7 @@ from sqlalchemy import (
 from jobauto_prefect.ledger.audit.trail import SERVICE
 from jobauto_prefect.ledger.records import Event, EventSource
 from jobauto_prefect.ledger.store import Ledger
-from jobauto_prefect.sources import Target
+from jobauto_prefect.sources.targets import Target
 from tests.support.databases import database, mariadb
 
 KINDS = ("sqlite", "pgsql", "mysql")

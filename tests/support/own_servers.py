@@ -13,7 +13,7 @@ import pytest
 from sqlalchemy import create_engine, make_url
 from sqlalchemy.exc import DBAPIError
 
-from jobauto_prefect.sources import Target
+from jobauto_prefect.sources.targets import Target
 from tests.support.adapters import AdapterDatabase, changes_table
 from tests.support.ports import free_port
 

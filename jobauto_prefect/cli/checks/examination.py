@@ -241,7 +241,16 @@ def environment_findings(settings: Settings, ledger: Ledger) -> list[Finding]:
     """Report values of records and settings whose names jobs can't get."""
     with ledger.reading() as session:
         findings = [_record_finding(record) for record in idle_names(session, settings.extra_env)]
-    findings += _setting_findings(settings)
+    findings += [
+        Finding(
+            ENVIRONMENT,
+            "warning",
+            f"JOBAUTO_EXTRA_ENV has {name}, which {reason}: no job gets it",
+            "remove it from JOBAUTO_EXTRA_ENV",
+        )
+        for name in settings.extra_env
+        if (reason := unsafe_reason(name))
+    ]
     return findings or [Finding(ENVIRONMENT, "ok", "all values have names that jobs can get")]
 
 
@@ -256,13 +265,6 @@ def _record_finding(record: IdleNames) -> Finding:
     return Finding(
         ENVIRONMENT, "warning", message, f"{command} {member}=JSON without it; or declare it"
     )
-
-
-def _setting_findings(settings: Settings) -> Iterator[Finding]:
-    for name in settings.extra_env:
-        if reason := unsafe_reason(name):
-            message = f"JOBAUTO_EXTRA_ENV has {name}, which {reason}: no job gets it"
-            yield Finding(ENVIRONMENT, "warning", message, "remove it from JOBAUTO_EXTRA_ENV")
 
 
 def approval_findings(settings: Settings, ledger: Ledger) -> list[Finding]:
@@ -286,7 +288,19 @@ def notice_findings(settings: Settings, ledger: Ledger) -> list[Finding]:
     """Check the mail server, if one is set, and report notices that could not be sent."""
     with ledger.reading() as session:
         failing = notices.failing_notices(session)
-    return [*_mail_findings(settings, failing), *_slack_findings(failing)]
+    return [
+        *_mail_findings(settings, failing),
+        *(
+            Finding(
+                NOTICES,
+                "warning",
+                f"{notice.number} notices to Slack were rejected: {notice.error}",
+                "correct the address: notices.slack.uri of the company or run template",
+            )
+            for notice in failing
+            if notice.channel == Channel.SLACK
+        ),
+    ]
 
 
 def _mail_findings(settings: Settings, failing_notices: list[notices.Failing]) -> Iterator[Finding]:
@@ -303,12 +317,3 @@ def _mail_findings(settings: Settings, failing_notices: list[notices.Failing]) -
         yield Finding(NOTICES, "warning", f"mails can't be sent over {server}: {error}", help_)
     else:
         yield Finding(NOTICES, "ok", f"the mail server {server} answers")
-
-
-def _slack_findings(failing: list[notices.Failing]) -> Iterator[Finding]:
-    for notice in failing:
-        if notice.channel != Channel.SLACK:
-            continue
-        message = f"{notice.number} notices to Slack were rejected: {notice.error}"
-        help_ = "correct the address: notices.slack.uri of the company or run template"
-        yield Finding(NOTICES, "warning", message, help_)

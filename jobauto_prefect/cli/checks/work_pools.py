@@ -128,9 +128,8 @@ def count_sharing(companies: Collection[str], workers: Sequence[Users]) -> int:
 
     Without workers it assumes one that has no users set.
     """
-    return max((_count_on_worker(companies, users) for users in workers or [{}]), default=0)
-
-
-def _count_on_worker(companies: Collection[str], users: Users) -> int:
-    counts = Counter(users.get(company, users.get("", "")) for company in companies)
-    return max(counts.values(), default=0)
+    by_worker = (
+        Counter(users.get(company, users.get("", "")) for company in companies)
+        for users in workers or [{}]
+    )
+    return max((number for counts in by_worker for number in counts.values()), default=0)

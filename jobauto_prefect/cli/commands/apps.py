@@ -300,22 +300,18 @@ def diff(a: Side, b: Side, as_json: Json = False, url: Url = None) -> None:
 
     Examples: jobauto app diff Probe probe.app.json · jobauto app diff Probe@2 Probe
     """
+    from jobauto_prefect.cli.connection.client import call_facade
     from jobauto_prefect.cli.files.differences import find_differences, print_differences
+
+    async def fetch(client: "Client") -> "dict[str, NamedDefinition]":
+        words = [word for word in (a, b) if not is_file(word)]
+        return {word: await fetch_definition(client, word) for word in words}
 
     sides = {word: read_definition(word) for word in (a, b) if is_file(word)}
     if len(sides) < len({a, b}):
-        sides |= _fetch_definitions([word for word in (a, b) if not is_file(word)], url)
+        sides |= call_facade(url, fetch)
     changes = list(find_differences(sides[a].document, sides[b].document))
     if as_json:
         print_json({"equal": not changes, "differences": [change.as_dict() for change in changes]})
     else:
         print_differences(sides[a].title, sides[b].title, changes)
-
-
-def _fetch_definitions(words: list[str], url: str | None) -> "dict[str, NamedDefinition]":
-    from jobauto_prefect.cli.connection.client import call_facade
-
-    async def read(client: "Client") -> "dict[str, NamedDefinition]":
-        return {word: await fetch_definition(client, word) for word in words}
-
-    return call_facade(url, read)

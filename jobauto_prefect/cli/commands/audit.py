@@ -3,7 +3,6 @@
 import contextlib
 import json
 import sys
-from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -20,7 +19,6 @@ from jobauto_prefect.cli.output.terminal import (
 from jobauto_prefect.wording import escape_controls, pluralize
 
 if TYPE_CHECKING:
-    from jobauto_prefect.cli.connection.client import Client
     from jobauto_prefect.ledger.audit.seal_verification import Verification
 
 group = typer.Typer(help="The audit trail: who changed what.", no_args_is_help=True)
@@ -115,9 +113,13 @@ def export(
     async def write(client: Client) -> int:
         written = 0
         with output.open("x") if output else contextlib.nullcontext(sys.stdout) as file:
-            async for entry in _oldest_first(client, asked):
-                file.write(json.dumps(entry, ensure_ascii=False) + "\n")
-                written += 1
+            query, is_more = {**asked, "order": "id", "limit": PAGE}, True
+            while is_more:
+                entries, query["cursor"] = await client.page("/auditlog.json", **query)
+                is_more = query["cursor"] is not None
+                for entry in entries.values():
+                    file.write(json.dumps(entry, ensure_ascii=False) + "\n")
+                    written += 1
         return written
 
     try:
@@ -252,15 +254,3 @@ def _print_verification(result: "Verification") -> None:
         print_hint(
             f"not in a seal yet: {result.unsealed} since {since}; jobauto services start seals them"
         )
-
-
-async def _oldest_first(client: "Client", asked: dict[str, Any]) -> AsyncIterator[Any]:
-    """Yield all requested entries, page by page, each once."""
-    query = {**asked, "order": "id", "limit": PAGE}
-    while True:
-        entries, cursor = await client.page("/auditlog.json", **query)
-        for entry in entries.values():
-            yield entry
-        if cursor is None:
-            return
-        query["cursor"] = cursor

@@ -63,7 +63,16 @@ def backup(
     if as_json:
         print_json({"path": str(made.path), "size": made.size, **_manifest_fields(made.manifest)})
     else:
-        _print_made(made.path, made.size, made.manifest)
+        size, at = f"{made.size / 2**20:.1f} MiB", format_time(made.manifest.taken_at)
+        print_line(escape_controls(f"{made.path}: {size}, as of {at}"))
+        missing = made.manifest.prefect_missing
+        if missing is not None:
+            print_line(escape_controls(f"without Prefect: {missing}"), style="yellow")
+            print_hint(
+                "back it up where it is; or name its database in"
+                " PREFECT_SERVER_DATABASE_CONNECTION_URL"
+            )
+        print_hint("it can't be restored without the passphrase: keep that elsewhere")
 
 
 def restore(
@@ -123,18 +132,6 @@ def _read_passphrase(file: Path | None, *, stdin: bool, twice: bool) -> str:
 def _manifest_fields(manifest: "Manifest") -> dict[str, Any]:
     fields = asdict(manifest)
     return {name: fields[name] for name in fields if name not in ("settings", "format")}
-
-
-def _print_made(path: Path, size: int, manifest: "Manifest") -> None:
-    print_line(
-        escape_controls(f"{path}: {size / 2**20:.1f} MiB, as of {format_time(manifest.taken_at)}")
-    )
-    if manifest.prefect_missing is not None:
-        print_line(escape_controls(f"without Prefect: {manifest.prefect_missing}"), style="yellow")
-        print_hint(
-            "back it up where it is; or name its database in PREFECT_SERVER_DATABASE_CONNECTION_URL"
-        )
-    print_hint("it can't be restored without the passphrase: keep that elsewhere")
 
 
 def _restored_fields(done: "RestoredInstallation") -> dict[str, Any]:

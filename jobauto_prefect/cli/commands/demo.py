@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 
     from jobauto_prefect.cli.connection.client import Client
     from jobauto_prefect.cli.service.process import StopRequest
-    from jobauto_prefect.settings import Settings
 
 RUNS: tuple[tuple[str, Mapping[str, str], str], ...] = (
     ("acme/Root file system", {}, "succeeded"),
@@ -89,7 +88,11 @@ def _use_only(home: Path) -> None:
     for name in list(os.environ):
         if name.startswith(OURS):
             del os.environ[name]
-    api_port, prefect_port = _free_ports(2)
+    with ExitStack() as stack:
+        probes = [stack.enter_context(socket.socket()) for _ in range(2)]
+        for probe in probes:
+            probe.bind(("127.0.0.1", 0))
+        api_port, prefect_port = (probe.getsockname()[1] for probe in probes)
     programs = [str(examples() / "bin"), str(Path(sys.executable).parent)]
     os.environ |= {
         "JOBAUTO_HOME": str(home),
@@ -103,15 +106,8 @@ def _use_only(home: Path) -> None:
     }
 
 
-def _free_ports(count: int) -> list[int]:
-    with ExitStack() as stack:
-        probes = [stack.enter_context(socket.socket()) for _ in range(count)]
-        for probe in probes:
-            probe.bind(("127.0.0.1", 0))
-        return [probe.getsockname()[1] for probe in probes]
-
-
 async def _demo(keep: bool, started: float) -> bool:
+    from jobauto_prefect.cli.service.addresses import CONSOLE
     from jobauto_prefect.cli.service.installation import prepare_home
     from jobauto_prefect.cli.service.process import ServicePlan, StopRequest, run_service
     from jobauto_prefect.cli.service.stages import plan_stages
@@ -128,7 +124,10 @@ async def _demo(keep: bool, started: float) -> bool:
         if not ready:
             return False
         print_line(f"They run after {format_seconds(time.monotonic() - started)}.", style="dim")
-        _print_addresses(settings, prepared.password)
+        password = prepared.password
+        print_line(f"  Console      {settings.url}{CONSOLE}  (admin / {password})")
+        print_line(f"  Prefect UI   {settings.prefect_ui}/runs  (admin:{password})")
+        print_line(f"  REST facade  {settings.url}/api/v1/index.json  (admin / {password})")
         as_expected = await _show_examples(asked)
         if keep and not asked.stop.is_set():
             print_line("Look around; Ctrl-C ends it.")
@@ -143,14 +142,6 @@ async def _demo(keep: bool, started: float) -> bool:
 def _report_end(name: str, event: str, number: int | None) -> None:
     if event == "ended":
         print_line(f"{name} ended with exit code {number}; restarting it")
-
-
-def _print_addresses(settings: "Settings", password: str | None) -> None:
-    from jobauto_prefect.cli.service.addresses import CONSOLE
-
-    print_line(f"  Console      {settings.url}{CONSOLE}  (admin / {password})")
-    print_line(f"  Prefect UI   {settings.prefect_ui}/runs  (admin:{password})")
-    print_line(f"  REST facade  {settings.url}/api/v1/index.json  (admin / {password})")
 
 
 async def _show_examples(asked: "StopRequest") -> bool:
@@ -206,15 +197,12 @@ async def _watch_jobs(client: "Client", numbers: Iterable[int]) -> dict[int, Any
             jobs = await client.list("jobs")
             table = _make_jobs_table(jobs, templates)
             live.update(table, refresh=console().is_terminal)
-            if _are_over(jobs, numbers) or time.monotonic() > until:
+            are_over = all(jobs[number]["state"] not in LIVE for number in numbers)
+            if are_over or time.monotonic() > until:
                 break
             await asyncio.sleep(POLL_SECONDS)
     console().print(table)
     return jobs
-
-
-def _are_over(jobs: Mapping[int, Any], numbers: Iterable[int]) -> bool:
-    return all(jobs[number]["state"] not in LIVE for number in numbers)
 
 
 def _make_jobs_table(jobs: Mapping[int, Any], templates: Mapping[int, Any]) -> "Table":

@@ -1,16 +1,13 @@
 """`jobauto doctor`: checks everything that jobs need, and says what to do."""
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
 from jobauto_prefect.cli.options import Json
 from jobauto_prefect.cli.output.terminal import format_time, print_json, print_line, print_table
 from jobauto_prefect.wording import escape_controls
-
-if TYPE_CHECKING:
-    from jobauto_prefect.cli.checks.finding import Finding
 
 MARKS: Mapping[str, tuple[str, str]] = {
     "ok": ("ok", "green"),
@@ -65,7 +62,11 @@ def doctor(
             print_line("")
         width = max(len(finding.name) for finding in findings) + 2
         for finding in findings:
-            _print_finding(finding, width)
+            mark, style = MARKS[finding.status]
+            text = f"{mark:8}{finding.name:{width}}{finding.message}"
+            print_line(escape_controls(text), style=style)
+            if finding.fix:
+                print_line(escape_controls(f"{'':{8 + width}}→ {finding.fix}"))
     if not healthy:
         raise typer.Exit(1)
 
@@ -73,10 +74,3 @@ def doctor(
 def _part_row(part: dict[str, Any]) -> tuple[Any, ...]:
     *texts, started_at, seen_at, ahead = part.values()
     return (*texts, format_time(started_at), format_time(seen_at), f"{ahead:+.1f} s")
-
-
-def _print_finding(finding: "Finding", width: int) -> None:
-    mark, style = MARKS[finding.status]
-    print_line(escape_controls(f"{mark:8}{finding.name:{width}}{finding.message}"), style=style)
-    if finding.fix:
-        print_line(escape_controls(f"{'':{8 + width}}→ {finding.fix}"))

@@ -12,7 +12,7 @@ from jobauto_prefect.cli.output.terminal import (
     print_record,
     print_table,
 )
-from jobauto_prefect.cli.records.lists import Record, add_list
+from jobauto_prefect.cli.records.lists import add_list
 from jobauto_prefect.cli.records.tables import EVENTS
 
 if TYPE_CHECKING:
@@ -28,6 +28,7 @@ TIMES = ("created_at", "emitted_at")
 ACTION_COLUMNS = ("action", "target", "state", "job", "error")
 ACTION_MEMBERS = ("kind", "target", "state", "job_id", "error")
 COLUMNS = ("rule", "element", "state", "job", "error")
+MEMBERS = ("eventrule_id", "element", "state", "job_id", "error")
 
 add_list(group, EVENTS)
 
@@ -72,14 +73,9 @@ def _print_event(event: dict[str, Any]) -> None:
     print_record(event | {name: format_time(event[name]) for name in TIMES})
     if deliveries:
         print_line("")
-        print_table(COLUMNS, map(_delivery_row, deliveries))
+        print_table(COLUMNS, ([delivery[name] for name in MEMBERS] for delivery in deliveries))
     if actions:
         print_line("")
         print_table(
             ACTION_COLUMNS, ([action[name] for name in ACTION_MEMBERS] for action in actions)
         )
-
-
-def _delivery_row(delivery: Record) -> tuple[Any, ...]:
-    members = ("eventrule_id", "element", "state", "job_id", "error")
-    return tuple(delivery[name] for name in members)

@@ -70,7 +70,11 @@ def _print_forecast(
         print_hint(f"nothing is due until {forecast_['until']}")
         return
     notes = [_window_note(window) for window in windows]
-    rows = [_window_row(window, title(window, names)) for window in windows]
+    rows = []
+    for window in windows:
+        zone, times = window["timezone"], ("launch_at", "window_start", "window_end", "deadline")
+        launch, *others = (_wall_time(window[name], zone) for name in times)
+        rows.append((launch, title(window, names), *others, zone))
     if any(notes):
         noted = [(*row, note) for row, note in zip(rows, notes, strict=True)]
         print_table((*COLUMNS, "note"), noted)
@@ -78,12 +82,6 @@ def _print_forecast(
         print_table(COLUMNS, rows)
     if forecast_["more"]:
         print_hint(f"these are the first {len(windows)}; there are more, see --limit")
-
-
-def _window_row(window: Record, title: str) -> tuple[str, ...]:
-    times = ("launch_at", "window_start", "window_end", "deadline")
-    launch, start, end, deadline = (_wall_time(window[name], window["timezone"]) for name in times)
-    return launch, title, start, end, deadline, window["timezone"]
 
 
 def _window_note(window: Record) -> str:

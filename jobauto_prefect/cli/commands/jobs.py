@@ -66,14 +66,13 @@ def show_job(job: JobName, as_json: Json = False, url: Url = None) -> None:
         record: Record = await client.get(f"/job/{await find_job_id(client, job)}.json")
         return record
 
-    call_and_print(url, read, as_json, _print_job)
+    def show(record: Record) -> None:
+        times = {name: format_time(record[name]) for name in ("schedule", "begin", "end")}
+        took = format_duration(record["begin"], record["end"])
+        artifacts = [f"{each['path']} ({each['size']} bytes)" for each in record["artifacts"]]
+        print_record({**record, **times, "took": took, "artifacts": artifacts})
 
-
-def _print_job(job: Record) -> None:
-    times = {name: format_time(job[name]) for name in ("schedule", "begin", "end")}
-    took = format_duration(job["begin"], job["end"])
-    artifacts = [f"{artifact['path']} ({artifact['size']} bytes)" for artifact in job["artifacts"]]
-    print_record({**job, **times, "took": took, "artifacts": artifacts})
+    call_and_print(url, read, as_json, show)
 
 
 @group.command()
@@ -120,12 +119,11 @@ def cancel(
         await client.wait_for_prefect()
         return ended
 
-    call_and_print(url, end, as_json, _describe_end, writes=True)
+    def describe(ended: Record) -> str:
+        over = "is cancelled" if ended["state"] == "cancelled" else "is being cancelled"
+        return f"job {ended['id']} {over}"
 
-
-def _describe_end(job: Record) -> str:
-    over = "is cancelled" if job["state"] == "cancelled" else "is being cancelled"
-    return f"job {job['id']} {over}"
+    call_and_print(url, end, as_json, describe, writes=True)
 
 
 @group.command()

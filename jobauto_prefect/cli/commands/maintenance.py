@@ -40,14 +40,12 @@ def pause(
     Example: jobauto pause --reason "new disk" --until +2h
     """
     body = {"reason": reason, "until": until}
-    call_and_print(
-        url, lambda client: client.put(PATH, body), as_json, _describe_freeze, writes=True
-    )
 
+    def describe(freeze: Mapping[str, Any]) -> str:
+        end = format_time(freeze["until"]) if freeze["until"] else "jobauto resume"
+        return escape_controls(f"frozen until {end}: nothing starts, running jobs continue")
 
-def _describe_freeze(freeze: Mapping[str, Any]) -> str:
-    end = format_time(freeze["until"]) if freeze["until"] else "jobauto resume"
-    return escape_controls(f"frozen until {end}: nothing starts, running jobs continue")
+    call_and_print(url, lambda client: client.put(PATH, body), as_json, describe, writes=True)
 
 
 def resume(as_json: Json = False, url: Url = None) -> None:

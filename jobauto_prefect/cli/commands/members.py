@@ -1,6 +1,6 @@
 """`jobauto company member`: the members of a company and their roles."""
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -37,12 +37,14 @@ def list_(company: Company, as_json: Json = False, url: Url = None) -> None:
         number = await find_id(client, "company", company)
         return await client.get(f"/company/{number}/users.json")
 
-    call_and_print(url, read, as_json, _print_members)
-
-
-def _print_members(members: Mapping[str, Any]) -> None:
-    rows = [(member["login"], member["role"]) for member in members.values()]
-    print_table(("login", "role"), rows)
+    call_and_print(
+        url,
+        read,
+        as_json,
+        lambda members: print_table(
+            ("login", "role"), [(each["login"], each["role"]) for each in members.values()]
+        ),
+    )
 
 
 @group.command("set")

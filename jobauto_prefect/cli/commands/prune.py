@@ -35,38 +35,32 @@ def prune(dry_run: DryRun = False, as_json: Json = False, url: Url = None) -> No
     """
     from jobauto_prefect.cli.connection.client import call_facade
 
-    counts = call_facade(url, _preview) if dry_run else call_facade(url, _prune_all, writes=True)
+    async def work(client: "Client") -> Counts:
+        if dry_run:
+            return _parse_counts(await client.post_to("/prune.json", dry_run="true"))
+        counts: Counts = Counter()
+        while True:
+            answer = await client.post_to("/prune.json")
+            counts += _parse_counts(answer)
+            if answer["complete"]:
+                return counts
+            print_hint(f"{counts.total()} deleted so far")
+
+    counts = call_facade(url, work, writes=not dry_run)
     if as_json:
         names = ("kind", "company", "count")
         rows = [dict(zip(names, (*key, count), strict=True)) for key, count in counts.items()]
         print_json({"dry_run": dry_run, "pruned": rows})
+    elif not counts:
+        print_line("nothing to delete")
     else:
-        _print_counts(counts, dry_run=dry_run)
-
-
-async def _preview(client: "Client") -> Counts:
-    return _parse_counts(await client.post_to("/prune.json", dry_run="true"))
-
-
-async def _prune_all(client: "Client") -> Counts:
-    counts: Counts = Counter()
-    while True:
-        answer = await client.post_to("/prune.json")
-        counts += _parse_counts(answer)
-        if answer["complete"]:
-            return counts
-        print_hint(f"{counts.total()} deleted so far")
+        print_table(
+            COLUMNS,
+            [(NAMES[kind], company or "", count) for (kind, company), count in counts.items()],
+        )
+        if dry_run:
+            print_hint("nothing was deleted; to delete this: jobauto prune")
 
 
 def _parse_counts(answer: dict[str, Any]) -> Counts:
     return Counter({(row["kind"], row["company"]): row["count"] for row in answer["pruned"]})
-
-
-def _print_counts(counts: Counts, *, dry_run: bool) -> None:
-    if not counts:
-        print_line("nothing to delete")
-        return
-    rows = [(NAMES[kind], company or "", count) for (kind, company), count in counts.items()]
-    print_table(COLUMNS, rows)
-    if dry_run:
-        print_hint("nothing was deleted; to delete this: jobauto prune")

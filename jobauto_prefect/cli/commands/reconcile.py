@@ -31,14 +31,18 @@ def reconcile(as_json: Json = False, url: Url = None) -> None:
 
 def _print_settled(answer: dict[str, Any]) -> None:
     if answer["settled"]:
-        print_table(COLUMNS, [_settled_row(record) for record in answer["settled"]])
+        rows = [
+            (
+                f"{record['kind']} {record['id']}",
+                record["name"],
+                ", ".join(record["taken_over"]),
+                ", ".join(record["restored"]),
+            )
+            for record in answer["settled"]
+        ]
+        print_table(COLUMNS, rows)
     else:
         print_line("Prefect matches the records")
     if answer["waiting_for_prefect"]:
         left = pluralize(answer["waiting_for_prefect"], "change")
         print_hint(f"Prefect does not have {left} yet; the rest follows when it answers")
-
-
-def _settled_row(record: dict[str, Any]) -> tuple[str, ...]:
-    members = (", ".join(record[name]) for name in ("taken_over", "restored"))
-    return (f"{record['kind']} {record['id']}", record["name"], *members)

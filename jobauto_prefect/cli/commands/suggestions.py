@@ -60,17 +60,12 @@ def suggest(first: First, second: Second = None, as_json: Json = False, url: Url
                 [_name_references(suggestion, names) for suggestion in answer["suggestions"]]
             )
     else:
-        call_and_print(
-            url,
-            lambda client: _fetch_mapping(client, first, second),
-            as_json,
-            lambda mapping: _print_mapping(mapping, first, second),
-        )
 
+        async def fetch(client: "Client") -> Any:
+            source, target = await _find_app(client, first), await _find_app(client, second)
+            return await client.get(f"/app/{target}/mapping.json", source_app_id=source)
 
-async def _fetch_mapping(client: "Client", first: str, second: str) -> Any:
-    source, target = await _find_app(client, first), await _find_app(client, second)
-    return await client.get(f"/app/{target}/mapping.json", source_app_id=source)
+        call_and_print(url, fetch, as_json, lambda mapping: _print_mapping(mapping, first, second))
 
 
 async def _find_app(client: "Client", word: str) -> int:
@@ -82,23 +77,21 @@ async def _find_app(client: "Client", word: str) -> int:
 
 
 def _print_mapping(suggestion: Record, first: str, second: str) -> None:
-    print_table(KEYS, _key_rows(suggestion))
-    if not suggestion["env_mapping"]:
-        print_hint("no names are the same; choose among the values that fit")
-    elif "/" in first and "/" in second:
-        members = [f"runtemplate_source={first}", f"runtemplate={second}"]
-        mapping = f"env_mapping={json.dumps(suggestion['env_mapping'], ensure_ascii=False)}"
-        print_hint(f"jobauto rule create {shlex.join([*members, mapping])}")
-
-
-def _key_rows(suggestion: Record) -> Iterator[Sequence[str]]:
+    rows = []
     for key, fitting in suggestion["selectors"].items():
         chosen = suggestion["env_mapping"].get(key, "")
         flows = suggestion["flows"].get(key)
         shown = f"{flows} (flows without a mapping)" if flows else chosen
         others = [selector for selector in fitting if selector != chosen]
         more = f" and {len(others) - FEW} more" if len(others) > FEW else ""
-        yield key, shown, ", ".join(others[:FEW]) + more
+        rows.append((key, shown, ", ".join(others[:FEW]) + more))
+    print_table(KEYS, rows)
+    if not suggestion["env_mapping"]:
+        print_hint("no names are the same; choose among the values that fit")
+    elif "/" in first and "/" in second:
+        members = [f"runtemplate_source={first}", f"runtemplate={second}"]
+        mapping = f"env_mapping={json.dumps(suggestion['env_mapping'], ensure_ascii=False)}"
+        print_hint(f"jobauto rule create {shlex.join([*members, mapping])}")
 
 
 def _name_references(suggestion: Record, names: Names) -> Record:

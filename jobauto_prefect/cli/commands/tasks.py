@@ -43,13 +43,16 @@ def _print_task(task: dict[str, Any]) -> None:
     print_record(task | {name: format_time(task[name]) for name in TIMES})
     if jobs:
         print_line("")
-        print_table(COLUMNS, map(_attempt_row, jobs))
-
-
-def _attempt_row(job: Record) -> tuple[Any, ...]:
-    took = format_duration(job["begin"], job["end"])
-    what = (job["id"], job["attempt"], job["state"], job["exitcode"])
-    return (*what, format_time(job["begin"]), took, job["message"])
+        rows = [
+            (
+                *(job[name] for name in ("id", "attempt", "state", "exitcode")),
+                format_time(job["begin"]),
+                format_duration(job["begin"], job["end"]),
+                job["message"],
+            )
+            for job in jobs
+        ]
+        print_table(COLUMNS, rows)
 
 
 @group.command()

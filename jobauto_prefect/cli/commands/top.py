@@ -3,7 +3,6 @@
 import sys
 import time
 from collections.abc import Mapping
-from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -16,7 +15,7 @@ from jobauto_prefect.cli.output.terminal import (
     make_table,
     print_json,
 )
-from jobauto_prefect.cli.records.lists import Names, Record, template_column
+from jobauto_prefect.cli.records.lists import Names, template_column
 
 if TYPE_CHECKING:
     from rich.console import Group
@@ -136,7 +135,7 @@ def _make_screen(snapshot: Mapping[str, Any], names: Names, height: int | None) 
 
     workers = _worker_rows(snapshot["pools"], snapshot["workers"])
     room = SHOWN if height is None else max(2, (height - len(workers) - 9) // 2)
-    now = datetime.fromisoformat(snapshot["timestamp"])
+    title = template_column("runtemplate_id")
     states = "  ".join(f"{name} {count}" for name, count in snapshot["states"].items())
     head = f"{format_time(snapshot['timestamp'])}   {states or 'no jobs yet'}"
     if snapshot["waiting_for_prefect"]:
@@ -148,26 +147,27 @@ def _make_screen(snapshot: Mapping[str, Any], names: Names, height: int | None) 
         Text(f"\nRunning ({snapshot['states'].get('running', 0)})", style="cyan"),
         make_table(
             ("job", "run template", "worker", "for"),
-            [_running_row(job, names, now) for job in snapshot["running"][:room]],
+            [
+                (
+                    job["id"],
+                    title(job, names),
+                    job["worker"],
+                    format_duration(job["begin"], snapshot["timestamp"]),
+                )
+                for job in snapshot["running"][:room]
+            ],
         ),
         Text(f"\nQueue ({snapshot['states'].get('scheduled', 0)})", style="cyan"),
         make_table(
             ("job", "run template", "due", "note"),
-            [_queued_row(job, names) for job in snapshot["queue"][:room]],
+            [
+                (job["id"], title(job, names), format_time(job["schedule"]), job["note"])
+                for job in snapshot["queue"][:room]
+            ],
         ),
         Text("\nWorkers", style="cyan"),
         make_table(("work pool", "worker", "is", "last seen"), workers),
     )
-
-
-def _running_row(job: Record, names: Names, now: datetime) -> tuple[Any, ...]:
-    took = format_duration(job["begin"], now.isoformat())
-    return job["id"], template_column("runtemplate_id")(job, names), job["worker"], took
-
-
-def _queued_row(job: Record, names: Names) -> tuple[Any, ...]:
-    title = template_column("runtemplate_id")(job, names)
-    return job["id"], title, format_time(job["schedule"]), job["note"]
 
 
 def _worker_rows(
@@ -180,9 +180,10 @@ def _worker_rows(
     for name, pool in pools.items():
         paused = " (paused)" if pool["paused"] else ""
         for worker in pool["workers"]:
-            state = _hindrance_text(workers.get(worker["name"])) or (
-                "online" if worker["online"] else "offline"
-            )
+            state = "online" if worker["online"] else "offline"
+            known = workers.get(worker["name"])
+            if known is not None and known["state"] != "lost" and known["hindrances"]:
+                state = f"can't work: {'; '.join(known['hindrances'].values())}"
             rows.append(
                 (name + paused, worker["name"], state, format_time(worker["last_heartbeat"]))
             )
@@ -191,9 +192,3 @@ def _worker_rows(
                 (name + paused, "", "no worker" if pool["exists"] else "does not exist", "")
             )
     return rows
-
-
-def _hindrance_text(worker: Mapping[str, Any] | None) -> str | None:
-    if worker is None or worker["state"] == "lost" or not worker["hindrances"]:
-        return None
-    return f"can't work: {'; '.join(worker['hindrances'].values())}"

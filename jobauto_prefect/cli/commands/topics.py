@@ -1,7 +1,7 @@
 """`jobauto topic attach|detach`: sets which records have a topic."""
 
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
@@ -10,9 +10,6 @@ from jobauto_prefect.cli.options import Json, Url
 from jobauto_prefect.cli.output.terminal import print_json, print_line
 from jobauto_prefect.cli.records.lookup import find_id
 from jobauto_prefect.wording import escape_controls
-
-if TYPE_CHECKING:
-    from jobauto_prefect.cli.connection.client import Client
 
 Topic = Annotated[
     str,
@@ -98,7 +95,14 @@ def _change_topics(
     from jobauto_prefect.kinds import KINDS
 
     async def work(client: Client) -> list[Any]:
-        written = [await _change_record(client, topic, kind, word, change) for kind, word in named]
+        written = []
+        for kind, word in named:
+            number = await find_id(client, kind, word)
+            topic_id = await find_id(client, "topic", topic)
+            name = (await client.get(f"/topic/{topic_id}.json"))["name"]
+            before = (await client.get(f"/{kind}/{number}.json")).get("topics", [])
+            record = await client.post(kind, {"id": number, "topics": change(before, name)})
+            written.append({"kind": kind, "id": number, "topics": record.get("topics", [])})
         await client.wait_for_prefect()
         return written
 
@@ -111,13 +115,3 @@ def _change_topics(
         print_line(
             escape_controls(f"{KINDS[record['kind']].noun} {record['id']} has the topics {topics}")
         )
-
-
-async def _change_record(
-    client: "Client", topic: str, kind: str, word: str, change: Change
-) -> dict[str, Any]:
-    number = await find_id(client, kind, word)
-    name = (await client.get(f"/topic/{await find_id(client, 'topic', topic)}.json"))["name"]
-    before = (await client.get(f"/{kind}/{number}.json")).get("topics", [])
-    record = await client.post(kind, {"id": number, "topics": change(before, name)})
-    return {"kind": kind, "id": number, "topics": record.get("topics", [])}

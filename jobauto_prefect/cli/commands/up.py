@@ -62,7 +62,12 @@ def up(
         prepared = prepare_home(settings)
         prepared.ledger.close()
         if prepared.password is not None:  # printed first, to be seen even if the rest fails
-            _print_password(prepared.password, as_json)
+            text = f"Sign in as admin with the password {prepared.password} (it is shown only once)"
+            if as_json:
+                admin = {"event": "admin", "login": "admin", "password": prepared.password}
+                sys.stdout.write(json.dumps(admin) + "\n")
+            else:
+                print_line(text)
         plan = ServicePlan(
             plan_stages(settings, prepared),
             str(settings.home),
@@ -122,33 +127,20 @@ def _ports_are_free(settings: "Settings") -> bool:
     return True
 
 
-def _print_password(password: str, as_json: bool) -> None:
-    """Print the password of the new user admin."""
-    if as_json:
-        sys.stdout.write(json.dumps({"event": "admin", "login": "admin", "password": password}))
-        sys.stdout.write("\n")
-    else:
-        print_line(f"Sign in as admin with the password {password} (it is shown only once)")
-
-
 def _ready_lines(settings: "Settings") -> list[str]:
     from jobauto_prefect.cli.service.addresses import public_addresses
 
     opened = public_addresses(settings.url, settings.prefect_ui)
+    who = "as this user"
+    if settings.run_as:
+        who = f"outside of the home, as {', '.join(settings.run_as)}"
     return [
         "",
         *(f"  {what:<11}  {address}" for what, address in opened.items()),
         f"  Work pool    {settings.pool}",
         f"  Home         {settings.home}  (logs in {settings.home / 'logs'})",
-        f"  Jobs         {_jobs_text(settings)}",
+        f"  Jobs         in {settings.work_directory}, {who}",
         "",
         "All ask for login and password; Prefect's UI asks for LOGIN:PASSWORD.",
         "Ready. Ctrl-C ends it.",
     ]
-
-
-def _jobs_text(settings: "Settings") -> str:
-    if not settings.run_as:
-        return f"in {settings.work_directory}, as this user"
-    named = ", ".join(settings.run_as)
-    return f"in {settings.work_directory}, outside of the home, as {named}"

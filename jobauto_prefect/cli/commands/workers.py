@@ -1,6 +1,5 @@
 """`jobauto worker list|lost`: the workers, and declaring one lost."""
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 from urllib.parse import quote
 
@@ -82,11 +81,9 @@ def mark_worker_lost(
         await client.wait_for_prefect()
         return answer
 
-    call_and_print(
-        url, declare, as_json, lambda answer: _describe_loss(name, answer["lost_jobs"]), writes=True
-    )
+    def describe(answer: dict[str, Any]) -> str:
+        jobs = answer["lost_jobs"]
+        listed = f" ({', '.join(map(str, jobs))})" if jobs else ""
+        return f"worker {name} is lost, with {pluralize(len(jobs), 'job')}{listed}"
 
-
-def _describe_loss(name: str, jobs: Sequence[int]) -> str:
-    listed = f" ({', '.join(map(str, jobs))})" if jobs else ""
-    return f"worker {name} is lost, with {pluralize(len(jobs), 'job')}{listed}"
+    call_and_print(url, declare, as_json, describe, writes=True)

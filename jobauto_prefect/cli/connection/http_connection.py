@@ -6,7 +6,7 @@ import gc
 import ipaddress
 import logging
 import os
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from urllib.parse import SplitResult, urlsplit
 
 import httpx
@@ -112,17 +112,6 @@ def _is_this_machine(host: str) -> bool:
         return False
 
 
-@contextlib.contextmanager
-def _no_garbage_collection() -> Iterator[None]:
-    """Load something for the lifetime of the process, without garbage collections meanwhile."""
-    gc.disable()
-    try:
-        yield
-    finally:
-        gc.freeze()
-        gc.enable()
-
-
 @contextlib.asynccontextmanager
 async def connect_in_process(
     writes: bool, *, takes_long: bool = False
@@ -135,8 +124,12 @@ async def connect_in_process(
     Raises:
         NotReady: the installation lacks its key or its tables; the message says what to do.
     """
-    with _no_garbage_collection():
+    gc.disable()  # what is loaded lives as long as the process
+    try:
         from jobauto_prefect.facade.app import create_app
+    finally:
+        gc.freeze()
+        gc.enable()
     from jobauto_prefect.cli.service.addresses import read_addresses
     from jobauto_prefect.ledger.audit.trail import Actor
     from jobauto_prefect.ledger.database.engine import long_limits

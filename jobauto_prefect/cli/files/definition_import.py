@@ -80,11 +80,16 @@ async def import_definitions(
             reason = f"{error} (--force)" if "force" in str(error) else str(error)
             done(Imported(document.file, "refused", document.content, reason))
             continue
-        former = times.get(record["id"])
-        times[record["id"]] = record["updated_at"]
-        changed = "created" if former is None else "updated"
-        action = "unchanged" if former == record["updated_at"] else changed
-        done(Imported(document.file, action, record))
+        done(Imported(document.file, _action(times, record), record))
+
+
+def _action(times: dict[int, str], record: Mapping[str, Any]) -> str:
+    """Return what happened to a record, by the times of changes, which it is added to."""
+    former = times.get(record["id"])
+    times[record["id"]] = record["updated_at"]
+    if former is None:
+        return "created"
+    return "unchanged" if former == record["updated_at"] else "updated"
 
 
 async def _find_companies(client: Client, documents: Sequence[Document]) -> dict[str, int]:
@@ -139,8 +144,4 @@ async def import_credential_types(
         content = document.content.items()
         members = {name: value for name, value in content if name not in NOT_MEMBERS}
         record = await client.post("credential_type", members)
-        former = times.get(record["id"])
-        times[record["id"]] = record["updated_at"]
-        changed = "created" if former is None else "updated"
-        action = "unchanged" if former == record["updated_at"] else changed
-        done(Imported(document.file, action, record))
+        done(Imported(document.file, _action(times, record), record))

@@ -2,12 +2,8 @@
 
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import typer
-
-if TYPE_CHECKING:
-    from dotenv.parser import Binding
 
 
 def read_job_values(assignments: Iterable[str] | None, file: Path | None) -> dict[str, str]:
@@ -40,7 +36,11 @@ def _read_file(file: Path) -> dict[str, str]:
         raise typer.BadParameter(
             f"{file} can't be read: {error}", param_hint="--env-file"
         ) from None
-    wrong = [binding.original.line for binding in bindings if binding.error or _is_bare(binding)]
+    wrong = [
+        binding.original.line
+        for binding in bindings
+        if binding.error or (binding.key is not None and binding.value is None)
+    ]
     if wrong:
         places = ", ".join(f"{file}:{line}" for line in wrong)
         raise typer.BadParameter(f"this is not KEY=VALUE: {places}", param_hint="--env-file")
@@ -49,7 +49,3 @@ def _read_file(file: Path) -> dict[str, str]:
         for binding in bindings
         if binding.key and binding.value is not None
     }
-
-
-def _is_bare(binding: "Binding") -> bool:
-    return binding.key is not None and binding.value is None

@@ -142,15 +142,13 @@ class _Writer:
         opening, closing = "{}" if isinstance(value, dict) else "[]"
         below = margin + self._indentation
         items = self._items(pointer, value, before, below)
-        if self._has_lines(pointer, before):
+        has_lines = bool(self._indentation)  # a line for each of its items
+        if before and isinstance(before, dict | list):
+            rest = self._text[self._starts[pointer] + 1 :]
+            has_lines = rest.lstrip(" \t").startswith(("\n", "\r"))
+        if has_lines:
             return opening + below + f",{below}".join(items) + margin + closing
         return opening + (", " if " " in self._colon else ",").join(items) + closing
-
-    def _has_lines(self, pointer: str, before: Any) -> bool:
-        """Whether a container has a line for each of its items."""
-        if before is _ABSENT or not before or not isinstance(before, dict | list):
-            return bool(self._indentation)
-        return self._text[self._starts[pointer] + 1 :].lstrip(" \t").startswith(("\n", "\r"))
 
     def _items(self, pointer: str, value: Any, before: Any, margin: str) -> Iterator[str]:
         if isinstance(value, dict):

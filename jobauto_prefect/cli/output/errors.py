@@ -65,16 +65,12 @@ def _error_text(error: JobautoError) -> str:
     message = _one_line(str(error))
     faults: Sequence[Fault] = error.faults if isinstance(error, InvalidInput) else ()
     if faults and not any(fault.file for fault in faults):  # in the typed command line
+        is_summary = str(error) == str(InvalidInput(faults))
         faults = [replace(fault, pointer=_typed_name(fault.pointer)) for fault in faults]
-        message = _one_line(str(InvalidInput(faults))) if _is_summary(error) else message
+        message = _one_line(str(InvalidInput(faults))) if is_summary else message
     if len(faults) > 1 or any(fault.file for fault in faults):  # otherwise the message is complete
         return "\n".join([message, *format_faults(faults)])
     return message
-
-
-def _is_summary(error: JobautoError) -> bool:
-    """Whether an error's message only says what is wrong where."""
-    return isinstance(error, InvalidInput) and str(error) == str(InvalidInput(error.faults))
 
 
 def _typed_name(pointer: str) -> str:
@@ -95,12 +91,9 @@ def _one_line(text: str) -> str:
 def format_faults(faults: Iterable[Fault]) -> Iterator[str]:
     """Format each error as one line: place, key, what is wrong."""
     for fault in faults:
-        parts = (_format_place(fault), fault.pointer, fault.message)
+        numbers = [str(number) for number in (fault.line, fault.column) if number is not None]
+        place = f"line {':'.join(numbers)}" if numbers else ""
+        if fault.file is not None:
+            place = ":".join([fault.file, *numbers])
+        parts = (place, fault.pointer, fault.message)
         yield "  " + ": ".join(part for part in parts if part)
-
-
-def _format_place(fault: Fault) -> str:
-    numbers = [str(number) for number in (fault.line, fault.column) if number is not None]
-    if fault.file is None:
-        return f"line {':'.join(numbers)}" if numbers else ""
-    return ":".join([fault.file, *numbers])

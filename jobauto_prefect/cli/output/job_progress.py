@@ -116,14 +116,6 @@ async def _report_waiting(client: "Client", job_id: int) -> None:
                 print_hint(f"job {job_id} waits: {reported}")
 
 
-def _report_unfinished(job_id: int, timeout: float) -> None:
-    """Report that the waiting has ended but the job has not."""
-    print_hint(
-        f"job {job_id} has not ended after {format_seconds(timeout)} and continues; "
-        f"follow it: jobauto job logs {job_id} --follow; cancel it: jobauto job cancel {job_id}"
-    )
-
-
 def _format_times(job: Record) -> str:
     """Format how long a job waited and ran, as far as known: `waited 3.1 s, ran 0.4 s`."""
     due, begin, end = (_parse_time(job[name]) for name in ("schedule", "begin", "end"))
@@ -190,7 +182,11 @@ def start_job(
         if job["state"] in LIVE:
             if as_json:
                 _print_result(job, as_json)
-            _report_unfinished(job["id"], patience.seconds or 0)
+            job_id, waited = job["id"], format_seconds(patience.seconds or 0)
+            print_hint(
+                f"job {job_id} has not ended after {waited} and continues; follow it:"
+                f" jobauto job logs {job_id} --follow; cancel it: jobauto job cancel {job_id}"
+            )
             raise typer.Exit(STILL_GOING)
         _print_result(job, as_json)
         if job["severity"] not in GOOD:

@@ -3,7 +3,7 @@
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
@@ -11,9 +11,6 @@ from jobauto_prefect.cli.options import Columns, Json, Lang, Limit, Url
 from jobauto_prefect.cli.output.terminal import format_time, print_hint, print_json, print_table
 from jobauto_prefect.cli.records.lookup import find_id
 from jobauto_prefect.kinds import Kind
-
-if TYPE_CHECKING:
-    from jobauto_prefect.cli.connection.client import Client
 
 Record = Mapping[str, Any]
 Names = Mapping[str, Mapping[int, Record]]
@@ -148,7 +145,12 @@ def list_records(listed: ListedKind, asked: ListOptions) -> None:
     rows = asked.limit or (None if asked.as_json and not listed.kind.paged else DEFAULT_ROWS)
 
     async def read(client: Client) -> tuple[dict[int, Any], Names]:
-        query = await _query(client, listed, asked.filters)
+        query = {}
+        for name, value in asked.filters.items():
+            filter_ = listed.filters[name]
+            if value is not None:
+                wanted = await find_id(client, filter_.kind, value) if filter_.kind else value
+                query[filter_.parameter] = str(wanted).lower() if filter_.flag else wanted
         records = await client.newest(listed.kind.collection, rows, **query)
         needed = () if asked.as_json else listed.refers
         return records, {name: await client.list(name) for name in needed}
@@ -167,18 +169,6 @@ def list_records(listed: ListedKind, asked: ListOptions) -> None:
         print_hint("there are none" + (" of that kind" if any(asked.filters.values()) else " yet"))
     elif rows is not None and len(records) >= rows:
         print_hint(f"these are the newest {len(records)}; more with --limit")
-
-
-async def _query(
-    client: "Client", listed: ListedKind, filters: Mapping[str, Any]
-) -> dict[str, Any]:
-    query = {}
-    for name, value in filters.items():
-        filter_ = listed.filters[name]
-        if value is not None:
-            wanted = await find_id(client, filter_.kind, value) if filter_.kind else value
-            query[filter_.parameter] = str(wanted).lower() if filter_.flag else wanted
-    return query
 
 
 def _columns(

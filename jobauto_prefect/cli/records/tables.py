@@ -38,10 +38,6 @@ def _interval(template: Record, _names: Names) -> str:
     return template["cron"] or "never" if code == "c" else INTERVALS.get(code, code)
 
 
-def _took(job: Record, _names: Names) -> str:
-    return format_duration(job["begin"], job["end"])
-
-
 def _trigger(rule: Record, names: Names) -> str:
     if rule["event_source_id"] is None:
         return f"{rule['on']} of {template_column('runtemplate_source_id')(rule, names)}"
@@ -97,7 +93,7 @@ JOBS = ListedKind(
         "severity": key_column("severity"),
         "exit": key_column("exitcode"),
         "began": time_column("begin"),
-        "took": _took,
+        "took": lambda job, _names: format_duration(job["begin"], job["end"]),
         "message": key_column("message"),
     },
     refers=("companies", "runtemplates"),

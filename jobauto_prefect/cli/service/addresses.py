@@ -104,16 +104,14 @@ def public_addresses(url: str, prefect_ui: str) -> dict[str, str]:
 
 def help_epilog() -> str:
     """Return the end of `jobauto --help`."""
-    named = " · ".join(f"{what}: {address}" for what, address in _home_addresses(home()).items())
-    return f"With `jobauto up` you open {named}"
-
-
-def _home_addresses(folder: Path) -> dict[str, str]:
+    folder = home()
     running = read_addresses(folder)
     ports = {**DEFAULT_PORTS, **read_ports(folder)}
     url = running.get("url") or variable("JOBAUTO_URL") or _local_url(ports["api_port"])
     prefect = running.get("prefect_api_url") or _local_url(ports["prefect_port"])
-    return public_addresses(url.rstrip("/"), prefect.removesuffix("/api"))
+    opened = public_addresses(url.rstrip("/"), prefect.removesuffix("/api"))
+    named = " · ".join(f"{what}: {address}" for what, address in opened.items())
+    return f"With `jobauto up` you open {named}"
 
 
 def _local_url(port: int) -> str:

@@ -71,7 +71,13 @@ def prepare_home(settings: Settings) -> PreparedHome:
     with database_errors():
         migration.upgrade(engine)
     engine.dispose()
-    ledger = _open_ledger(settings)
+    created = create_key(settings.key_path)
+    try:
+        ledger = open_ledger(settings)
+    except KeyMissing:
+        if created:  # an existing ledger: it needs its own key back
+            settings.key_path.unlink()
+        raise
     return PreparedHome(
         ledger, _ensure_worker_token(settings, ledger), _create_first_user(settings, ledger)
     )
@@ -88,16 +94,6 @@ def upgrade_prefect(settings: Settings) -> None:
     with database_errors(), migration.upgrade_lock(engine):
         asyncio.run(upgrade_prefect_tables())
     engine.dispose()
-
-
-def _open_ledger(settings: Settings) -> Ledger:
-    created = create_key(settings.key_path)
-    try:
-        return open_ledger(settings)
-    except KeyMissing:
-        if created:  # an existing ledger: it needs its own key back
-            settings.key_path.unlink()
-        raise
 
 
 def _create_first_user(settings: Settings, ledger: Ledger) -> str | None:

@@ -19,20 +19,15 @@ def load_service_settings(load: Callable[..., Settings], **ports: int | None) ->
     """
     named = {name: port for name, port in ports.items() if port is not None}
     settings = load(**named)
-    own = {"prefect_api_url": _prefect_address(settings)}
-    if "url" not in settings.model_fields_set:
-        own["url"] = facade_address(settings)
-    return load(**named, **own)
-
-
-def _prefect_address(settings: Settings) -> str:
-    """Return Prefect's address; over HTTPS with the host of the certificate, the facade's."""
     host, scheme = reachable_host(settings.api_host), "http"
     if settings.tls_cert is not None:
         scheme = "https"
-        if "url" in settings.model_fields_set:
+        if "url" in settings.model_fields_set:  # its host is that of the certificate
             host = urlsplit(settings.url).hostname or host
-    return f"{scheme}://{host}:{settings.prefect_port}/api"
+    own = {"prefect_api_url": f"{scheme}://{host}:{settings.prefect_port}/api"}
+    if "url" not in settings.model_fields_set:
+        own["url"] = facade_address(settings)
+    return load(**named, **own)
 
 
 def facade_address(settings: Settings) -> str:

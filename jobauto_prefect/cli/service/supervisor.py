@@ -136,11 +136,9 @@ class SupervisedPart:
         what = f"was not ready within {READY_WITHIN_SECONDS:.0f} s"
         if process.returncode is not None:
             what = f"ended with exit code {process.returncode} before it was ready"
-        raise JobautoError(f"{self.part.name} {what}: {self._last_line()} (full log: {self.log})")
-
-    def _last_line(self) -> str:
         lines = self.log.read_text(errors="replace").strip().splitlines()
-        return lines[-1][:300] if lines else "no output"
+        last = lines[-1][:300] if lines else "no output"
+        raise JobautoError(f"{self.part.name} {what}: {last} (full log: {self.log})")
 
     async def _spawn(self, pipe: "ReadyPipe | None" = None) -> asyncio.subprocess.Process:
         with self._open_log() as log:

@@ -35,7 +35,6 @@ def create_app(*, with_services: bool = True) -> Callable[..., Awaitable[Any]]:
 
 
 def _adapt() -> None:
-    """Adapt the Prefect of this process to ours."""
     from jobauto_prefect.engine.prefect_server.state_rules import add_state_rules
 
     add_state_rules()

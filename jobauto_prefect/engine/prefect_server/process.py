@@ -88,17 +88,13 @@ async def wait_ready(api_url: str, timeout_seconds: float = 60) -> None:
     async with httpx.AsyncClient(timeout=2, verify=False) as client:  # noqa: S501
         try:
             async with asyncio.timeout(timeout_seconds):
-                await _until_answer(client, f"{api_url.rstrip('/')}/health")
+                while True:
+                    with contextlib.suppress(httpx.TransportError):
+                        if (await client.get(f"{api_url.rstrip('/')}/health")).is_success:
+                            return
+                    await asyncio.sleep(READY_POLL_SECONDS)
         except TimeoutError:
             raise PrefectUnavailable(
                 f"Prefect at {api_url} did not answer within {timeout_seconds:.0f} s; "
                 "look at its log, or set PREFECT_API_URL"
             ) from None
-
-
-async def _until_answer(client: httpx.AsyncClient, url: str) -> None:
-    while True:
-        with contextlib.suppress(httpx.TransportError):
-            if (await client.get(url)).is_success:
-                return
-        await asyncio.sleep(READY_POLL_SECONDS)

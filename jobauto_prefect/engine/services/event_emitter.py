@@ -152,18 +152,21 @@ def _ends(unemitted: Unemitted) -> list[Body]:
     end = _end(unemitted)
     if unemitted.event.operation == FAILURE:
         return [end]
-    return [end, *(_emitted(end, name, declared) for name, declared in unemitted.emits.items())]
-
-
-def _emitted(end: Body, name: str, declaration: Mapping[str, Any]) -> Body:
-    evidence, operation = declaration.get("evidence") or "", declaration.get("operation") or "any"
-    labels = {"jobauto.evidence": evidence, "jobauto.operation": operation}
-    about = {"evidence": evidence, "operation": operation}
-    return end | {
-        "event": emitted_event(name),
-        "resource": end["resource"] | labels,
-        "payload": end["payload"] | about,
-    }
+    bodies = [end]
+    for name, declaration in unemitted.emits.items():
+        evidence = declaration.get("evidence") or ""
+        operation = declaration.get("operation") or "any"
+        labels = {"jobauto.evidence": evidence, "jobauto.operation": operation}
+        about = {"evidence": evidence, "operation": operation}
+        bodies.append(
+            end
+            | {
+                "event": emitted_event(name),
+                "resource": end["resource"] | labels,
+                "payload": end["payload"] | about,
+            }
+        )
+    return bodies
 
 
 def _change(unemitted: Unemitted) -> Body:
@@ -202,6 +205,11 @@ def _end(unemitted: Unemitted) -> Body:
     event = unemitted.event
     if event.runtemplate_id is None:
         raise NotFound(f"event {event.id} is the end of a run template that is gone")
+    deployment = {
+        "prefect.resource.id": f"prefect.deployment.{unemitted.deployment_id}",
+        "prefect.resource.role": "deployment",
+        "prefect.resource.name": unemitted.template,
+    }
     return {
         "event": end_event(event.runtemplate_id, event.operation),
         "resource": {
@@ -209,21 +217,9 @@ def _end(unemitted: Unemitted) -> Body:
             "prefect.resource.name": f"{unemitted.company} / {unemitted.template} #{event.job_id}",
             **_labels(event),
         },
-        "related": _deployment(unemitted),
+        "related": [] if unemitted.deployment_id is None else [deployment],
         "payload": {"event": event.id, "job": event.job_id, "result": event.operation},
     }
-
-
-def _deployment(unemitted: Unemitted) -> list[dict[str, Any]]:
-    if unemitted.deployment_id is None:
-        return []
-    return [
-        {
-            "prefect.resource.id": f"prefect.deployment.{unemitted.deployment_id}",
-            "prefect.resource.role": "deployment",
-            "prefect.resource.name": unemitted.template,
-        }
-    ]
 
 
 def _labels(event: Event) -> dict[str, str]:

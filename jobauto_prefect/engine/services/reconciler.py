@@ -78,8 +78,10 @@ class Reconciler:
             self._was_away = True
             await self._keep(PrefectStatus(away=str(error)))
             raise
-        if self._was_away:
-            await self._doubt()
+        if self._was_away:  # the ends since shortly before that are confirmed again
+            since = self._answered_at or await self._context.read(confirmations.last_end)
+            if since is not None:
+                await self._context.write(confirmations.require_confirmation_since, since - DOUBTED)
         self._answered_at, self._was_away = now, False
         await confirm_ends(self._context)
         await settle_waiting(self._context)
@@ -87,12 +89,6 @@ class Reconciler:
     async def _keep(self, status: PrefectStatus) -> None:
         if _sets(await self._context.read(read_status)) != _sets(status):
             await self._context.write(store_status, status)
-
-    async def _doubt(self) -> None:
-        """Require confirmation of the ends since shortly before the outage again."""
-        since = self._answered_at or await self._context.read(confirmations.last_end)
-        if since is not None:
-            await self._context.write(confirmations.require_confirmation_since, since - DOUBTED)
 
 
 async def confirm_ends(context: EngineContext) -> None:
@@ -117,19 +113,14 @@ async def _is_settled(context: EngineContext, end: End, status: PrefectRun | Non
         return True
     if judge(end, status.state, status.run_count) is Verdict.DIFFERS:
         return await _is_given_up(context, end, status)
-    await _correct_appearance(context, end, status)
-    return True
-
-
-async def _correct_appearance(context: EngineContext, end: End, status: PrefectRun) -> None:
-    """Correct a run's appearance to its newest job's end; the job's worker may have died before."""
+    # The worker of its newest job may have died before it changed the appearance.
     looks = status.appearance.ended(with_warning=end.state == JobState.WARNING)
-    if looks == status.appearance or not is_shown(end, status.state):
-        return
-    try:
-        await change_appearance(context.prefect, end.flow_run_id or NO_RUN, looks)
-    except (Conflict, PrefectRefuses) as error:
-        logger.warning("can't correct the look of flow run %s: %s", end.flow_run_id, error)
+    if looks != status.appearance and is_shown(end, status.state):
+        try:
+            await change_appearance(context.prefect, end.flow_run_id or NO_RUN, looks)
+        except (Conflict, PrefectRefuses) as error:
+            logger.warning("can't correct the look of flow run %s: %s", end.flow_run_id, error)
+    return True
 
 
 async def _is_given_up(context: EngineContext, end: End, status: PrefectRun) -> bool:
@@ -259,7 +250,13 @@ class RunningRuns:
         logger.warning("flow run %s is Crashed: %s", flow_run_id, UNCLAIMED)
 
     async def _unclaimed(self) -> Unclaimed:
-        running = await self._running()
+        query = {"flow_runs": {"state": {"type": {"any_": ["RUNNING"]}}}, "sort": "ID_DESC"}
+        running = {
+            RunningState(UUID(run["id"]), UUID(run["state_id"])): UUID(run["deployment_id"])
+            async for page in self._context.prefect.pages("/flow_runs/filter", query)
+            for run in page
+            if run["deployment_id"]
+        }
         if not running:
             return {}
 
@@ -277,13 +274,3 @@ class RunningRuns:
             return unclaimed
 
         return await self._context.read(read)
-
-    async def _running(self) -> dict[RunningState, UUID]:
-        """Return the deployment of each run that is Running in Prefect."""
-        query = {"flow_runs": {"state": {"type": {"any_": ["RUNNING"]}}}, "sort": "ID_DESC"}
-        return {
-            RunningState(UUID(run["id"]), UUID(run["state_id"])): UUID(run["deployment_id"])
-            async for page in self._context.prefect.pages("/flow_runs/filter", query)
-            for run in page
-            if run["deployment_id"]
-        }

@@ -62,8 +62,9 @@ class WindowScheduler:
 
     def settle_due(self) -> None:
         """Start catch-up attempts, close overdue tasks, and give up silent jobs."""
-        for work in (self._catch_up, self._let_lapse, self._give_up):
-            work()
+        self._catch_up()
+        self._together(partial(windows.lock_lapsed_tasks, limit=BATCH), tasks.close_lapsed)
+        self._give_up()
         self._wake()
 
     def _open(self) -> bool:
@@ -87,9 +88,6 @@ class WindowScheduler:
                 tasks.start_catch_up(session, task, now + number * SPREAD)
 
         self._together(partial(windows.lock_tasks_to_catch_up, limit=BATCH), work)
-
-    def _let_lapse(self) -> None:
-        self._together(partial(windows.lock_lapsed_tasks, limit=BATCH), tasks.close_lapsed)
 
     def _together(
         self,

@@ -73,7 +73,10 @@ class DeploymentComparison(Comparison[RunTemplate, DeploymentPlan]):
     ) -> Correction:
         """Change the record by pauses and times of the deployment; audit what is restored."""
         adopted = _adopt(record, drift.found, self.context.settings)
-        restored = tuple(sorted({*drift.differences} - _followed(drift, adopted)))
+        followed, found = {*adopted}, drift.found
+        if found is not None and "paused" in adopted and has_planned_times(drift.plan, found):
+            followed.add("schedule")  # by which a deployment may have been switched
+        restored = tuple(sorted({*drift.differences} - followed))
         self.audit_restored(session, record, restored)
         if adopted:
             session.actor = PREFECT_USER  # the changes of the record are made in Prefect's name
@@ -97,20 +100,6 @@ def _adopt(
     if adopt_schedule(template, deployment, settings):
         adopted.append("schedule")
     return tuple(adopted)
-
-
-def _followed(drift: Drift[DeploymentPlan], adopted: Collection[str]) -> set[str]:
-    """Return the differences that the adopted changes resolve.
-
-    A deployment may have been switched by its schedule.
-    """
-    if (
-        drift.found is not None
-        and "paused" in adopted
-        and has_planned_times(drift.plan, drift.found)
-    ):
-        return {*adopted, "schedule"}
-    return {*adopted}
 
 
 @dataclass(frozen=True, slots=True)

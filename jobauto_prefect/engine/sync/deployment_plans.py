@@ -44,6 +44,11 @@ def desired_deployment(
     withheld = withheld_keys(template)
     values = {**company.env, **template.env}
     priority = None if unapproved_priority(template, settings) else template.queue_priority
+    from_rules = given.get(template.id, GivenByRules())
+    mapped = from_rules.keys
+    if from_rules.follows_ends:
+        consumed = declared_inputs(app.document.get("consumes") or {})
+        mapped |= {each.target for each in consumed}
     facts = TemplateFacts(
         template_id=template.id,
         name=_distinct_name(session, template),
@@ -56,7 +61,7 @@ def desired_deployment(
         queue=WorkQueuePlan(template.queue or DEFAULT_QUEUE, priority),
         values={name: text for name, text in values.items() if name not in withheld},
         withheld=withheld,
-        mapped=_mapped(template, given.get(template.id, GivenByRules())),
+        mapped=mapped,
         executor=template.executor,
         interval=template.interv,
         cron=template.cron,
@@ -74,26 +79,12 @@ def desired_deployment(
 
 def withheld_keys(template: RunTemplate) -> frozenset[str]:
     """Return the environment keys that are not parameters: secrets and values of credentials."""
-    given = _provided(template) - template.env.keys()
-    return frozenset({*template.company.secrets, *template.secrets, *given})
-
-
-def _mapped(template: RunTemplate, given: GivenByRules) -> frozenset[str]:
-    """Return the environment keys to which the rules that start a template may pass values."""
-    if not given.follows_ends:
-        return given.keys
-    return given.keys | {
-        consumed.target for consumed in declared_inputs(template.app.document.get("consumes") or {})
-    }
-
-
-def _provided(template: RunTemplate) -> set[str]:
-    """Return the variables set by its credentials and blocks, which are never parameters."""
-    names = {name for block in template.blocks for name in block["env"]}
+    provided = {name for block in template.blocks for name in block["env"]}
     for assignment in template.assignments:
         given = {*assignment.credential.values, *assignment.credential.secrets}
-        names |= provided_variables(assignment.credential.credential_type.fields, given)
-    return names
+        provided |= provided_variables(assignment.credential.credential_type.fields, given)
+    provided -= template.env.keys()
+    return frozenset({*template.company.secrets, *template.secrets, *provided})
 
 
 def _distinct_name(session: ReadingSession, template: RunTemplate) -> str:

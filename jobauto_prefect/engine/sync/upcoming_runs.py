@@ -16,7 +16,7 @@ from uuid import UUID
 from jobauto_prefect.compiler.scheduling.closures import ALWAYS_OPEN, ClosedTime
 from jobauto_prefect.compiler.scheduling.prefect_schedule import schedule_for_prefect
 from jobauto_prefect.compiler.scheduling.windows import windows_after
-from jobauto_prefect.engine.api import PAGE_SIZE, PrefectApi
+from jobauto_prefect.engine.api import PAGE_SIZE
 from jobauto_prefect.engine.context import EngineContext
 from jobauto_prefect.engine.flow_runs import NewRun, create_run, name_run
 from jobauto_prefect.errors import NotFound
@@ -106,7 +106,10 @@ async def sync_upcoming_runs(context: EngineContext, outlook: Outlook, *, change
             await context.prefect.delete(f"/flow_runs/{run['id']}")
     missing = [coming for coming in wanted if coming.key not in keys & there.keys()]
     for coming in missing:
-        await _make(context.prefect, outlook.deployment_id, coming)
+        parameters = {"jobauto": {"window": coming.due.isoformat()}}
+        new = NewRun(coming.name, coming.due, parameters, idempotency_key=coming.key)
+        with contextlib.suppress(NotFound):  # its runs were deleted with the deployment
+            await create_run(context.prefect, outlook.deployment_id, new)
 
 
 def read_outlooks(
@@ -138,13 +141,6 @@ async def _made_ahead(context: EngineContext, outlook: Outlook) -> dict[str, dic
     ids = {UUID(run["id"]) for run in made.values()}
     bound = await context.read(bound_runs, ids) if ids else set()
     return {key: run for key, run in made.items() if UUID(run["id"]) not in bound}
-
-
-async def _make(api: PrefectApi, deployment_id: UUID, coming: UpcomingRun) -> None:
-    with contextlib.suppress(NotFound):  # its runs were deleted with the deployment
-        parameters = {"jobauto": {"window": coming.due.isoformat()}}
-        run = NewRun(coming.name, coming.due, parameters, idempotency_key=coming.key)
-        await create_run(api, deployment_id, run)
 
 
 class UpcomingRuns:

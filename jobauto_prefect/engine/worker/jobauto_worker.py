@@ -42,7 +42,6 @@ if TYPE_CHECKING:
     from prefect.client.schemas.objects import FlowRun
 
     from jobauto_prefect.engine.api import PrefectApi
-    from jobauto_prefect.engine.worker.dispatcher import PollTarget
     from jobauto_prefect.engine.worker.session import WorkerSession
 
 logger = logging.getLogger(__name__)
@@ -187,10 +186,6 @@ class JobautoWorker(BaseWorker[BaseJobConfiguration, BaseVariables, JobautoResul
         silence = SILENT_POLLS * query_interval_seconds
         return self._alive_at is None or time.monotonic() - self._alive_at <= silence
 
-    def _polls(self) -> bool:
-        """Whether the worker is polling, for the management port."""
-        return self.is_worker_still_polling(get_current_settings().worker.query_seconds)
-
     async def run(
         self,
         flow_run: "FlowRun",
@@ -210,6 +205,7 @@ class JobautoWorker(BaseWorker[BaseJobConfiguration, BaseVariables, JobautoResul
     ) -> None:
         # Imported here because every process of Prefect imports this module.
         from jobauto_prefect.engine.api import connect, sign_in_as
+        from jobauto_prefect.engine.worker.dispatcher import PollTarget
         from jobauto_prefect.engine.worker.session import SessionOptions, WorkerSession
         from jobauto_prefect.engine.worker.worker_monitor import (
             watch_jobs,
@@ -222,7 +218,13 @@ class JobautoWorker(BaseWorker[BaseJobConfiguration, BaseVariables, JobautoResul
 
         begin_tracing("worker")
         settings = self._jobauto_settings or load_settings()
-        target = self._poll_target(settings)
+        of_prefect = get_current_settings().worker
+        target = PollTarget(
+            self._pool_name,
+            self._queue_names,
+            self._jobs_at_once or settings.concurrent_jobs,
+            max(of_prefect.prefetch_seconds, LOOKAHEAD * of_prefect.query_seconds),
+        )
         plan = load_worker_config(
             settings,
             worker=self.name,
@@ -234,7 +236,10 @@ class JobautoWorker(BaseWorker[BaseJobConfiguration, BaseVariables, JobautoResul
         waiting = asyncio.get_running_loop().call_later(
             PATIENCE_SECONDS, printer, f"Waiting for the facade at {settings.url} ..."
         )
-        monitor = worker_monitor(settings, self._polls)
+        monitor = worker_monitor(
+            settings,
+            lambda: self.is_worker_still_polling(get_current_settings().worker.query_seconds),
+        )
         with sign_in_as(plan.token):
             async with (
                 management_port(settings, Part.WORKER, monitor),
@@ -259,7 +264,14 @@ class JobautoWorker(BaseWorker[BaseJobConfiguration, BaseVariables, JobautoResul
         try:
             waited = {loops, asked, superseded}
             await asyncio.wait(waited, return_when=asyncio.FIRST_COMPLETED)
-            await (session.end() if asked.done() else self._finish(session, asked))
+            if asked.done():
+                await session.end()
+            else:  # the jobs may take long to end, and the worker may be asked to end meanwhile
+                finishing = asyncio.create_task(session.finish())
+                await asyncio.wait({finishing, asked}, return_when=asyncio.FIRST_COMPLETED)
+                if not finishing.done():
+                    finishing.cancel()
+                    await session.end()
         finally:
             asked.cancel()
             superseded.cancel()
@@ -272,14 +284,6 @@ class JobautoWorker(BaseWorker[BaseJobConfiguration, BaseVariables, JobautoResul
             raise Conflict(
                 f"worker {self.name} has ended: another one has its name, or it was declared lost"
             )
-
-    async def _finish(self, session: "WorkerSession", asked: "asyncio.Task[Any]") -> None:
-        """Wait for the jobs to end, however long they take, unless the worker is asked to end."""
-        finishing = asyncio.create_task(session.finish())
-        await asyncio.wait({finishing, asked}, return_when=asyncio.FIRST_COMPLETED)
-        if not finishing.done():
-            finishing.cancel()
-            await session.end()
 
     def _fitness_changed(self, api: "PrefectApi", session: "WorkerSession") -> None:
         session.on_fitness_changed()
@@ -307,17 +311,6 @@ class JobautoWorker(BaseWorker[BaseJobConfiguration, BaseVariables, JobautoResul
         with contextlib.suppress(RuntimeError):  # the work pool is still unknown
             if self._worker_session is not None:
                 self._worker_session.listen_to(self.work_pool.id)
-
-    def _poll_target(self, settings: Settings) -> "PollTarget":
-        from jobauto_prefect.engine.worker.dispatcher import PollTarget
-
-        worker_settings = get_current_settings().worker
-        return PollTarget(
-            self._pool_name,
-            self._queue_names,
-            self._jobs_at_once or settings.concurrent_jobs,
-            max(worker_settings.prefetch_seconds, LOOKAHEAD * worker_settings.query_seconds),
-        )
 
     @contextlib.contextmanager
     def _handle_signals(self) -> Iterator[None]:

@@ -165,19 +165,13 @@ def _notify(listener: RunListener, event: Event) -> None:
     flow_run_id = UUID(event.resource.id.removeprefix(PREFIX))
     if event.event.removeprefix(PREFIX) in ENDING:
         listener.on_cancelling(flow_run_id)
-    else:
-        listener.on_scheduled(_announcement(flow_run_id, event))
-
-
-def _announcement(flow_run_id: UUID, event: Event) -> Announcement:
+        return
+    deployment_id, queue_id = None, None
     was_moved = event.payload.get("initial_state") is not None  # its schedule may differ
-    if was_moved or not OF_JOBS.search(event.resource.name or ""):
-        return Announcement(flow_run_id)
-    return Announcement(
-        flow_run_id,
-        _related(event, "deployment", "prefect.deployment."),
-        _related(event, "work-queue", QUEUE),
-    )
+    if not was_moved and OF_JOBS.search(event.resource.name or ""):
+        deployment_id = _related(event, "deployment", "prefect.deployment.")
+        queue_id = _related(event, "work-queue", QUEUE)
+    listener.on_scheduled(Announcement(flow_run_id, deployment_id, queue_id))
 
 
 def _related(event: Event, role: str, prefix: str) -> UUID | None:

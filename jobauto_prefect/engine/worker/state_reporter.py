@@ -220,7 +220,11 @@ class StateReporter:
     async def report(self, flow_run_id: UUID, run_status: RunStatus, borne: RunMetadata) -> None:
         """Report the state until Prefect has it; show the rest in the background."""
         if run_status.state is PrefectState.COMPLETED:
-            await self._report_completed(flow_run_id, run_status)
+            with contextlib.suppress(NotFound):
+                answer = await self._proposals.propose(
+                    flow_run_id, run_status.state, run_status.message, run_status.transition_id
+                )
+                await retry_until_available(insist, self._api, flow_run_id, run_status, answer)
         else:
             await retry_until_available(set_state, self._api, flow_run_id, run_status)
         self.attach_metadata(flow_run_id, run_status, borne)
@@ -231,13 +235,6 @@ class StateReporter:
             return await self._proposals.propose(flow_run_id, "RUNNING")
         except NotFound:
             return None
-
-    async def _report_completed(self, flow_run_id: UUID, run_status: RunStatus) -> None:
-        with contextlib.suppress(NotFound):
-            answer = await self._proposals.propose(
-                flow_run_id, run_status.state, run_status.message, run_status.transition_id
-            )
-            await retry_until_available(insist, self._api, flow_run_id, run_status, answer)
 
     def attach_metadata(self, flow_run_id: UUID, run_status: RunStatus, borne: RunMetadata) -> None:
         """Update the run's appearance and add its page, in the background."""
@@ -264,15 +261,15 @@ class StateReporter:
             while self._waiting:
                 await self._calm()
                 if self._waiting:
-                    await self._finish(self._waiting.popleft())
+                    finish = self._waiting.popleft()
+                    if finish.appearance is not None:
+                        await _quietly(
+                            change_appearance(self._api, finish.flow_run_id, finish.appearance)
+                        )
+                    if finish.labels:
+                        await _quietly(add_labels(self._api, finish.flow_run_id, finish.labels))
         finally:
             self._finishing = False
-
-    async def _finish(self, finish: MetadataChange) -> None:
-        if finish.appearance is not None:
-            await _quietly(change_appearance(self._api, finish.flow_run_id, finish.appearance))
-        if finish.labels:
-            await _quietly(add_labels(self._api, finish.flow_run_id, finish.labels))
 
     async def wait_until_idle(self) -> None:
         """Return when no background updates are left."""

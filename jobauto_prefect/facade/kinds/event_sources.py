@@ -39,7 +39,7 @@ from jobauto_prefect.ledger.base import BIGGEST_ID
 from jobauto_prefect.ledger.queries.events import sources_named
 from jobauto_prefect.ledger.records import Company
 from jobauto_prefect.settings import Settings
-from jobauto_prefect.sources import fault_of, source_rules, source_target
+from jobauto_prefect.sources.targets import fault_of, source_rules, source_target
 from jobauto_prefect.text_patterns import matching
 
 

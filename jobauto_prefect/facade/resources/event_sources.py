@@ -14,7 +14,9 @@ from jobauto_prefect.facade.service import CurrentService
 from jobauto_prefect.ledger.queries.events import unkept_changes
 from jobauto_prefect.ledger.queries.lookup import get_record
 from jobauto_prefect.ledger.records import EventSource
-from jobauto_prefect.sources import floor_of, probe, source_rules, source_target
+from jobauto_prefect.sources.poller import floor_of
+from jobauto_prefect.sources.probe import probe
+from jobauto_prefect.sources.targets import source_rules, source_target
 
 SourceKey: Any = key_type(EventSource, "source_id")
 

@@ -32,7 +32,7 @@ from jobauto_prefect.facade.writes.secret_destinations import resubmission_fault
 from jobauto_prefect.ledger.events import pending_actions
 from jobauto_prefect.ledger.records import App, RunTemplate
 from jobauto_prefect.settings import WebAddress
-from jobauto_prefect.sources import fault_of_url, webhook_rules
+from jobauto_prefect.sources.targets import fault_of_url, webhook_rules
 
 HOUR = 3600
 YEAR = 365 * 24 * HOUR  # seconds

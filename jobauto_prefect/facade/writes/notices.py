@@ -22,7 +22,7 @@ from jobauto_prefect.ledger.records import (
     RunTemplate,
 )
 from jobauto_prefect.settings import EXPECTED_WEB_ADDRESS, WEB_ADDRESS, MailAddress
-from jobauto_prefect.sources import fault_of_url, webhook_rules
+from jobauto_prefect.sources.targets import fault_of_url, webhook_rules
 from jobauto_prefect.text_patterns import matching
 
 

@@ -82,18 +82,8 @@ class NativeExecution:
 
     async def start(self) -> None:
         """Start the process."""
-        try:
-            self._watchdog = await self._executor.watchdogs.get()
-            async with self._pipes.writers() as (stdout, stderr):
-                self._group = await self._watchdog.spawn(self._start_message(), stdout, stderr)
-        except OSError as error:  # out of descriptors, processes or memory
-            message = f"no process can be started: {error.strerror}"
-            raise WorkerUnable(message, "processes") from None
-        self._workspace.note_start(self._executor.clock(), await self._group.started)
-
-    def _start_message(self) -> ProcessStart:
         launch = self._launch
-        return ProcessStart(
+        start = ProcessStart(
             job=launch.job_id,
             claim=launch.claim_id,
             argv=launch.argv,
@@ -102,6 +92,14 @@ class NativeExecution:
             record=self._workspace.record_path,
             user=self._user,
         )
+        try:
+            self._watchdog = await self._executor.watchdogs.get()
+            async with self._pipes.writers() as (stdout, stderr):
+                self._group = await self._watchdog.spawn(start, stdout, stderr)
+        except OSError as error:  # out of descriptors, processes or memory
+            message = f"no process can be started: {error.strerror}"
+            raise WorkerUnable(message, "processes") from None
+        self._workspace.note_start(self._executor.clock(), await self._group.started)
 
     @property
     def is_reachable(self) -> bool:

@@ -147,7 +147,12 @@ def resolve_environment(
         name: Value(text, Source.INJECTED, secret=False, declared=name in definition.environment)
         for name, text in injected.items()
     }
-    expanded = _expand(values, definition)
+    # Macros are expanded once, each with the text from before any expansion.
+    variables = {key: _no_values() for key in definition.environment} | values
+    expanded = {
+        name: _expanded(value, variables) if value.source in EXPANDED else value
+        for name, value in values.items()
+    }
     return Environment(
         values=expanded,
         declared=frozenset(definition.environment),
@@ -198,15 +203,6 @@ def _layer_values(
         )
         for name, text in {**layer.values, **layer.secrets}.items()
         if name in kept
-    }
-
-
-def _expand(values: Mapping[str, Value], definition: Definition) -> dict[str, Value]:
-    """Expand macros once, each with the text from before any expansion."""
-    variables = {key: _no_values() for key in definition.environment} | dict(values)
-    return {
-        name: _expanded(value, variables) if value.source in EXPANDED else value
-        for name, value in values.items()
     }
 
 

@@ -4,7 +4,7 @@ import re
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from jobauto_prefect.definitions import ArtifactDeclaration, Definition, pattern_of
+from jobauto_prefect.definitions import Definition, pattern_of
 from jobauto_prefect.errors import Fault, InvalidInput
 from jobauto_prefect.runtime.launch import command
 from jobauto_prefect.runtime.launch.environment import Environment, Layer, resolve_environment
@@ -86,7 +86,17 @@ def prepare(
         left_out=list(environment.left_out),
         result_file=variables.get("RESULT_FILE") or None,
         artifacts=[
-            *(_pattern(artifact, environment) for artifact in definition.artifacts),
+            *(  # values are literal text, even inside a regular expression
+                ArtifactPattern(
+                    name=artifact.name,
+                    path=command.substitute(artifact.path, environment, lambda value: value.text),
+                    pattern=command.substitute(
+                        artifact.path, environment, lambda value: re.escape(value.text)
+                    ),
+                    type=artifact.type,
+                )
+                for artifact in definition.artifacts
+            ),
             *_output_patterns(definition),
         ],
         image=definition.oci_image or None,
@@ -135,13 +145,3 @@ def _output_patterns(definition: Definition) -> Iterator[ArtifactPattern]:
             yield ArtifactPattern(
                 name=name, path=pattern, pattern=pattern_of(pattern), type="produced"
             )
-
-
-def _pattern(artifact: ArtifactDeclaration, environment: Environment) -> ArtifactPattern:
-    """Return an artifact's pattern; values are literal text, even inside a regular expression."""
-    return ArtifactPattern(
-        name=artifact.name,
-        path=command.substitute(artifact.path, environment, lambda value: value.text),
-        pattern=command.substitute(artifact.path, environment, lambda value: re.escape(value.text)),
-        type=artifact.type,
-    )

@@ -65,8 +65,15 @@ class Collector:
 
         Each file is yielded once. Unreadable files raise nothing.
         """
+        wanted = [pattern for pattern in patterns if pattern.path]
+        if result_file and result_file not in {pattern.path for pattern in patterns}:
+            of_result = re.escape(result_file)
+            wanted.insert(
+                0,
+                ArtifactPattern(name=RESULT_NAME, path=result_file, pattern=of_result, type="file"),
+            )
         seen: dict[str, None] = {}
-        for pattern in _with_result(result_file, patterns):
+        for pattern in wanted:
             for path in self._matching(pattern):
                 if path in seen:
                     continue
@@ -99,7 +106,9 @@ class Collector:
             self._leave_out(path, "is not a regular file")
             return []
         try:
-            return list(self._matcher.matching(pattern.pattern or pattern.path, self._all_files()))
+            if self._files is None:
+                self._files = sorted(self._below("."))
+            return list(self._matcher.matching(pattern.pattern or pattern.path, self._files))
         except TimeoutError:
             self._leave_out(pattern.path, "takes too long as a regular expression")
             return []
@@ -124,11 +133,6 @@ class Collector:
         except (OSError, ValueError):
             return None
         return stat.S_IFMT(status.st_mode)
-
-    def _all_files(self) -> list[str]:
-        if self._files is None:
-            self._files = sorted(self._below("."))
-        return self._files
 
     def _below(self, top: str) -> Iterator[str]:
         """Yield the regular files in a folder and its subfolders, without temporary ones."""
@@ -217,16 +221,6 @@ class Collector:
 
     def _leave_out(self, path: str, reason: str) -> None:
         self.notices.append(f"not kept: {_printable(path)} {reason}")
-
-
-def _with_result(
-    result_file: str | None, patterns: Sequence[ArtifactPattern]
-) -> Iterator[ArtifactPattern]:
-    if result_file and result_file not in {pattern.path for pattern in patterns}:
-        yield ArtifactPattern(
-            name=RESULT_NAME, path=result_file, pattern=re.escape(result_file), type="file"
-        )
-    yield from (pattern for pattern in patterns if pattern.path)
 
 
 def _printable(path: str) -> str:

@@ -109,16 +109,13 @@ class LineSplitter:
 
     def _piece(self, body: str, end: str) -> Piece:
         owed, self._owed = self._owed, ""
-        text = _readable(body)
+        text = body
+        if not body.isprintable():
+            shown = body.encode(errors="surrogateescape").decode(errors="replace")
+            text = shown.translate(READABLE)
         if text == body and end == "\n" and not owed:
             return Piece(text)
         return Piece(text, (owed + body + end).encode(errors="surrogateescape"))
-
-
-def _readable(line: str) -> str:
-    if line.isprintable():
-        return line
-    return line.encode(errors="surrogateescape").decode(errors="replace").translate(READABLE)
 
 
 class OutputEnd:

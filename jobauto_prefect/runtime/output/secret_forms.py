@@ -36,23 +36,17 @@ def forms_of(secrets: Iterable[str]) -> set[str]:
 
 def _in_base64(secret: str) -> Iterator[str]:
     """Yield base64 forms inside a longer text, such as a Basic header, for each position in it."""
+    encodable = _bytes(secret)
     for before in range(3):
-        inside = _base64_within(_bytes(secret), before)
+        digits = base64.b64encode(bytes(before) + encodable).decode().rstrip("=")
+        whole = (before + len(encodable)) * 8 // 6
+        # The first and the last digit may also depend on the surrounding bytes.
+        inside = digits[(before * 8 + 5) // 6 : whole]
         yield inside
         yield inside.translate(_URL_SAFE)
 
 
 _URL_SAFE = str.maketrans("+/", "-_")
-
-
-def _base64_within(secret: bytes, before: int) -> str:
-    """Return what the base64 of all texts with so many bytes (modulo 3) before it has in common.
-
-    The first and the last digit may also depend on the surrounding bytes.
-    """
-    digits = base64.b64encode(bytes(before) + secret).decode().rstrip("=")
-    whole = (before + len(secret)) * 8 // 6
-    return digits[(before * 8 + 5) // 6 : whole]
 
 
 def _in_hex(secret: str) -> Iterator[str]:

@@ -73,16 +73,15 @@ class OutputSender:
             self._output.flush_resting()
             while batch := self._output.take(BATCH_LINES, BATCH_BYTES):
                 self._batch = batch
-                await self._send(batch)
+                if self._on_lines is not None:
+                    try:
+                        await self._on_lines(batch)
+                    except Exception:  # a failing hook must not cost the ledger its lines
+                        logger.exception("output of job %s was not shown", self._job_id)
+                try:
+                    await retry_until_available(
+                        self._client.output, self._job_id, self._claim_id, batch
+                    )
+                except JobautoError as error:
+                    logger.warning("output of job %s was refused: %s", self._job_id, error)
                 self._batch = []
-
-    async def _send(self, batch: list[OutputLines]) -> None:
-        if self._on_lines is not None:
-            try:
-                await self._on_lines(batch)
-            except Exception:  # a failing hook must not cost the ledger its lines
-                logger.exception("output of job %s was not shown", self._job_id)
-        try:
-            await retry_until_available(self._client.output, self._job_id, self._claim_id, batch)
-        except JobautoError as error:
-            logger.warning("output of job %s was refused: %s", self._job_id, error)

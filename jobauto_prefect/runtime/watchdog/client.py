@@ -210,18 +210,15 @@ class Watchdog:
         if message["type"] == "started":
             group.started.set_result(message["pid"])
         elif message["type"] == "not_started":
-            group.started.set_exception(_failure(message))
+            failure = StartFailed(message["message"], exit_code=message["exit_code"])
+            if message["unable"]:
+                failure = WorkerUnable(message["message"], "processes")
+            group.started.set_exception(failure)
         elif message["type"] == "held":
             group.started.set_result(0)
         else:
             del self._groups[message["job"]]
             group.settle(Ended(message["exit_code"], message["lost"]))
-
-
-def _failure(message: Message) -> StartFailed:
-    if message["unable"]:
-        return WorkerUnable(message["message"], "processes")
-    return StartFailed(message["message"], exit_code=message["exit_code"])
 
 
 def _open(descriptor: int) -> subprocess.Popen[bytes]:

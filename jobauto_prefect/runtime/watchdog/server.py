@@ -17,7 +17,6 @@ import os
 import select
 import signal
 import socket
-import subprocess
 import time
 
 from jobauto_prefect.runtime.watchdog import loss_reports, process_table
@@ -147,7 +146,11 @@ class WatchdogServer:
             job = self._jobs[message["job"]]
             job.stop(message["seconds"], self._others(job))
         elif kind == "hold":
-            self._hold_external(message)
+            if self._given_up:
+                self._say("ended", message["job"], exit_code=None, lost=self._given_up)
+            else:
+                self._holds[message["job"]] = ExternalJobGuard(message)
+                self._say("held", message["job"])
         elif kind == "release":
             self._holds.pop(message["job"], None)
         elif kind == "hello":
@@ -201,19 +204,9 @@ class WatchdogServer:
         if isinstance(process, NotStarted):
             self._say("not_started", message["job"], **process._asdict())
         else:
-            self._watch(message, process)
-
-    def _watch(self, message: Message, process: subprocess.Popen[bytes]) -> None:
-        process.returncode = 0  # reaped here, with the adopted orphans; Popen must not
-        self._jobs[message["job"]] = NativeJob(message, process.pid)
-        self._say("started", message["job"], pid=process.pid)
-
-    def _hold_external(self, message: Message) -> None:
-        if self._given_up:
-            self._say("ended", message["job"], exit_code=None, lost=self._given_up)
-        else:
-            self._holds[message["job"]] = ExternalJobGuard(message)
-            self._say("held", message["job"])
+            process.returncode = 0  # reaped here, with the adopted orphans; Popen must not
+            self._jobs[message["job"]] = NativeJob(message, process.pid)
+            self._say("started", message["job"], pid=process.pid)
 
     def _end_external_jobs(self) -> None:
         for hold in list(self._holds.values()):
@@ -243,13 +236,10 @@ class WatchdogServer:
         processes = process_table.snapshot() if ending else {}
         for job in ending:
             if job.bring_to_end(now, processes, self._others(job)):
-                self._ended(job)
-
-    def _ended(self, job: NativeJob) -> None:
-        del self._jobs[job.id]
-        self._say("ended", job.id, exit_code=job.exit_code, lost=self._given_up)
-        if self._given_up:
-            self._lost.append(lost_job(job.message, self._given_up, job.started_at))
+                del self._jobs[job.id]
+                self._say("ended", job.id, exit_code=job.exit_code, lost=self._given_up)
+                if self._given_up:
+                    self._lost.append(lost_job(job.message, self._given_up, job.started_at))
 
 
 def main(descriptor: int) -> None:
@@ -259,16 +249,12 @@ def main(descriptor: int) -> None:
     os.set_blocking(reading, False)
     os.set_blocking(writing, False)
     signal.set_wakeup_fd(writing, warn_on_full_buffer=False)
-    _take_signals()
-    process_table.adopt_orphans()
-    process_table.hide_memory()
-    os.chdir("/")
-    WatchdogServer(connection, reading).run()
-
-
-def _take_signals() -> None:
-    """Use empty handlers, because jobs would inherit SIG_IGN; only the socket ends this process."""
+    # Only the socket ends this process; handlers are empty, as jobs would inherit SIG_IGN.
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGCHLD):
         signal.signal(number, lambda *_: None)
     for number in (signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2, signal.SIGALRM):
         signal.signal(number, signal.SIG_DFL)
+    process_table.adopt_orphans()
+    process_table.hide_memory()
+    os.chdir("/")
+    WatchdogServer(connection, reading).run()

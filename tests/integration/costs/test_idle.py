@@ -6,8 +6,9 @@ import contextlib
 from jobauto_prefect.engine.services.background import run_services
 from jobauto_prefect.jobs.timetable import timetable_of
 from jobauto_prefect.ledger.queries.agenda import Topic
-from jobauto_prefect.sources import Poller, WebhookSender
 from jobauto_prefect.sources.notices import NoticeSender
+from jobauto_prefect.sources.poller import Poller
+from jobauto_prefect.sources.webhooks import WebhookSender
 from tests.support.counted_facade import CountedFacade
 
 SECONDS = 20

@@ -25,7 +25,7 @@ from jobauto_prefect.ledger.records import (
 )
 from jobauto_prefect.ledger.store import Ledger
 from jobauto_prefect.settings import Settings
-from jobauto_prefect.sources import Poller
+from jobauto_prefect.sources.poller import Poller
 from tests.support.adapters import AdapterDatabase, adapter_database
 from tests.support.claims import claim_of, granted, refused, report, start_workers
 from tests.support.company_pair import member_token

@@ -15,8 +15,9 @@ import pytest
 from sqlalchemy import text
 
 from jobauto_prefect.errors import SourceUnavailable
-from jobauto_prefect.sources import Target, TargetRules, probe
 from jobauto_prefect.sources.adapters import LARGEST_CHANGE, PAGE_BYTES, Adapter, Change, TimeLimits
+from jobauto_prefect.sources.probe import probe
+from jobauto_prefect.sources.targets import Target, TargetRules
 from tests.support.adapters import KINDS, AdapterDatabase, adapter_database
 from tests.support.secrets import SECRET
 

@@ -13,7 +13,7 @@ from sqlalchemy import func, select
 from jobauto_prefect.ledger.records import Delivery, Event
 from jobauto_prefect.ledger.store import Ledger
 from jobauto_prefect.settings import Settings
-from jobauto_prefect.sources import Poller
+from jobauto_prefect.sources.poller import Poller
 from tests.support.adapters import KINDS, AdapterDatabase, adapter_database, add_source, stored
 from tests.support.own_servers import SERVERS, OwnServer, own_adapter
 from tests.support.processes import clean_environment
@@ -24,7 +24,7 @@ POLLER = """
 import asyncio
 from jobauto_prefect.ledger.opening import open_ledger
 from jobauto_prefect.settings import load_settings
-from jobauto_prefect.sources import Poller
+from jobauto_prefect.sources.poller import Poller
 settings = load_settings()
 print("ready", flush=True)
 asyncio.run(Poller(open_ledger(settings), settings).run())

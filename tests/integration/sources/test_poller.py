@@ -22,8 +22,8 @@ from jobauto_prefect.ledger.queries.events import sources_due
 from jobauto_prefect.ledger.records import Event, EventSource
 from jobauto_prefect.ledger.store import Ledger
 from jobauto_prefect.settings import Settings
-from jobauto_prefect.sources import Poller
 from jobauto_prefect.sources.adapters import LARGEST_CHANGE, Adapter
+from jobauto_prefect.sources.poller import Poller
 from jobauto_prefect.sources.targets import TargetRules
 from tests.support.adapters import AdapterDatabase, adapter_database, add_source, stored
 from tests.support.databases import both_databases

@@ -11,7 +11,7 @@ from jobauto_prefect.ledger.audit.trail import SERVICE
 from jobauto_prefect.ledger.records import EventSource
 from jobauto_prefect.ledger.store import Ledger
 from jobauto_prefect.settings import Settings
-from jobauto_prefect.sources import Poller
+from jobauto_prefect.sources.poller import Poller
 from tests.support.adapters import AdapterDatabase
 from tests.support.ports import free_port
 from tests.support.secrets import SECRET

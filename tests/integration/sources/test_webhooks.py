@@ -21,7 +21,8 @@ from jobauto_prefect.ledger.opening import open_ledger
 from jobauto_prefect.ledger.records import Event, EventSource, Job, PendingAction
 from jobauto_prefect.ledger.store import Ledger
 from jobauto_prefect.settings import Settings
-from jobauto_prefect.sources import WebhookSender, sender, webhooks
+from jobauto_prefect.sources import sender, webhooks
+from jobauto_prefect.sources.webhooks import WebhookSender
 from tests.support.background_service import beside
 from tests.support.claims import claim_of, granted, report
 from tests.support.databases import both_databases

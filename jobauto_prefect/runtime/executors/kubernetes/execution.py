@@ -116,23 +116,21 @@ class KubernetesExecution:
         )
         await create_job(cluster, namespace, launch, job, self._files.values())
         self._watchdog = await self._context.watchdogs.get()
-        self._hold = await self._watchdog.hold(self._external_job())
+        self._hold = await self._watchdog.hold(
+            ExternalJob(
+                job=launch.job_id,
+                claim=launch.claim_id,
+                directory=launch.directory,
+                record=self._workspace.record_path,
+                undo=undo_command(namespace, launch, self._plan.context),
+            )
+        )
         try:
             # Without a limit: until there is an answer, the job may be running.
             await retry_while_transient(lambda: cluster.resume(namespace, self._name))
         except ApiError:
             await self._release()
             raise
-
-    def _external_job(self) -> ExternalJob:
-        launch = self._launch
-        return ExternalJob(
-            job=launch.job_id,
-            claim=launch.claim_id,
-            directory=launch.directory,
-            record=self._workspace.record_path,
-            undo=undo_command(self._namespace, launch, self._plan.context),
-        )
 
     # output
 
@@ -150,7 +148,9 @@ class KubernetesExecution:
             StartFailed: no node accepted it, or its container could not be started.
         """
         over = asyncio.create_task(self._wait_until_gone())
-        held = asyncio.ensure_future(self._held_group().ended)
+        if self._hold is None:
+            raise StartFailed("the job has not been started")
+        held = asyncio.ensure_future(self._hold.ended)
         try:
             waited: list[asyncio.Future[Any]] = [over, held]
             await asyncio.wait(waited, return_when=asyncio.FIRST_COMPLETED)
@@ -299,8 +299,3 @@ class KubernetesExecution:
         if self._watch is None:
             raise StartFailed("the job has not been started")
         return self._watch
-
-    def _held_group(self) -> Group:
-        if self._hold is None:
-            raise StartFailed("the job has not been started")
-        return self._hold

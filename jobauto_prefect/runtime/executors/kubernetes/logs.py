@@ -54,16 +54,14 @@ class LogReader:
             return b"" if self._behind else line
         # With all nine digits the order of bytes is the order of time.
         time = match[1] + b"." + (match[2] or b"").ljust(9, b"0")
-        if self._behind and not self._catches_up(time):
-            return b""
+        if self._behind:
+            self._again += time == self._last
+            if time <= self._last and self._again <= self._count:
+                return b""
         self._behind = False
         self._count = self._count + 1 if time == self._last else 1
         self._last = time
         return line[match.end() :]
-
-    def _catches_up(self, time: bytes) -> bool:
-        self._again += time == self._last
-        return time > self._last or self._again > self._count
 
 
 logger = logging.getLogger(__name__)

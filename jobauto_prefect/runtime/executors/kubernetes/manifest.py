@@ -250,6 +250,9 @@ def _job_container(
     launch: Launch, settings: KubernetesSettings, mounts: Mapping[str, str]
 ) -> Manifest:
     name = job_name(launch.job_id, launch.claim_id)
+    limits = _amounts(settings.cpu, settings.memory)
+    requests = _amounts(settings.cpu_request, settings.memory_request)
+    resources = {name: part for name, part in (("limits", limits), ("requests", requests)) if part}
     return _without_none(
         {
             "name": JOB,
@@ -258,7 +261,7 @@ def _job_container(
             "command": list(_command(launch)),
             "workingDir": launch.directory,
             "envFrom": [{"secretRef": {"name": name}}],
-            "resources": _resources(settings),
+            "resources": resources or None,
             "securityContext": {"readOnlyRootFilesystem": True} if settings.read_only else None,
             "volumeMounts": _mounts(mounts),
         }
@@ -300,13 +303,6 @@ def _user(user: str | None) -> Manifest | None:
     uid, _, gid = user.partition(":")
     context = {"runAsUser": int(uid)}
     return context | ({"runAsGroup": int(gid), "fsGroup": int(gid)} if gid else {})
-
-
-def _resources(settings: KubernetesSettings) -> Manifest | None:
-    limits = _amounts(settings.cpu, settings.memory)
-    requests = _amounts(settings.cpu_request, settings.memory_request)
-    resources = {name: part for name, part in (("limits", limits), ("requests", requests)) if part}
-    return resources or None
 
 
 def _amounts(cpu: float | None, memory: str | None) -> Manifest:

@@ -25,10 +25,6 @@ PATIENCE_SECONDS = 60.0
 ROOM = 10  # times the limit of the job's artifacts is searched
 
 
-class ArchiveTooLarge(Exception):
-    """The archive is larger than the limit."""
-
-
 @dataclass(frozen=True, slots=True)
 class CopyContainer:
     """The address of a pod and the folder to copy."""
@@ -88,27 +84,20 @@ async def _copy(
     notices: list[str] = []
     with tempfile.TemporaryFile() as archive:
         try:
-            await _fetch(pod, place, archive, ROOM * limit_bytes)
-        except ArchiveTooLarge:
-            notices.append(
-                f"not everything was copied: {place.path} has more than {archive.tell()} bytes"
-            )
+            async for piece in pod.run(["tar", "-C", place.folder, "-cf", "-", f"./{place.path}"]):
+                archive.write(piece)
+                if archive.tell() > ROOM * limit_bytes:
+                    notices.append(
+                        f"not everything was copied: {place.path} has more than"
+                        f" {archive.tell()} bytes"
+                    )
+                    break
         except ApiError as error:
             if error.is_transient:
                 raise
             notices.append(f"not everything was copied: {error}")
         archive.seek(0)
         return notices + await asyncio.to_thread(_unpack, archive, directory, limit_bytes)
-
-
-async def _fetch(
-    pod: CopyContainer, place: OutputMount, archive: BinaryIO, most_bytes: int
-) -> None:
-    command = ["tar", "-C", place.folder, "-cf", "-", f"./{place.path}"]
-    async for piece in pod.run(command):
-        archive.write(piece)
-        if archive.tell() > most_bytes:
-            raise ArchiveTooLarge
 
 
 def _unpack(archive: BinaryIO, directory: Path, limit_bytes: int) -> list[str]:
