@@ -8,10 +8,9 @@ import importlib.metadata
 import logging
 import os
 import time
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
 from uuid import uuid4, uuid5
 
 from pydantic import SecretStr
@@ -51,42 +50,81 @@ OWN = {part: uuid5(PROCESS, part.name) for part in Part}
 """Identify the parts of this process."""
 
 
-def _describe(
-    ledger: Ledger, settings: Settings, part: Part, facts: Mapping[str, Any]
-) -> PartRecord:
-    return PartRecord(
-        instance=OWN[part],
-        kind=part.name.lower(),
-        host=host_name(),
-        version=__version__,
-        started_at=ledger.clock(),
-        facts={
-            "pid": os.getpid(),
-            "pids": _pids(),
-            "prefect": importlib.metadata.version("prefect"),
-            "connections": settings.database_connections,
-            "settings": _settings(ledger, settings),
-            **facts,
-        },
-    )
+class PartReport:
+    """What this process reports about itself as a part; `role` is that of a Prefect server."""
+
+    def __init__(self, ledger: Ledger, settings: Settings, part: Part, role: str = "") -> None:
+        self.ledger, self._settings, self._part, self._role = ledger, settings, part, role
+        self.instance, self.started_at = OWN[part], ledger.clock()
+        self._database = prefect_database_url(settings) if part is Part.PREFECT else ""
+
+    def store(self) -> None:
+        """Store a sign of life, with what is true now: keys and files change while it runs."""
+        ahead = getattr(self.ledger.clock, "host_is_ahead", timedelta())  # SQLite: the host's
+        record = PartRecord(
+            instance=self.instance,
+            kind=self._part.name.lower(),
+            host=host_name(),
+            version=__version__,
+            started_at=self.started_at,
+            clock_ahead=ahead.total_seconds(),
+            facts={
+                "pid": os.getpid(),
+                "pids": _pids(),
+                "key": self.ledger.box.fingerprint,
+                "prefect": importlib.metadata.version("prefect"),
+                "connections": self._settings.database_connections,
+                "settings": {
+                    f"JOBAUTO_{name.upper()}": self._digest(_plain(getattr(self._settings, name)))
+                    for name in Settings.model_fields
+                    if name not in OF_ONE_HOST
+                },
+                "files": self._files(),
+                "role": self._role,
+                "database": self._digest(self._database),
+            },
+        )
+        with self.ledger.writing(SERVICE) as session:
+            parts.report(session, record)
+
+    def _files(self) -> dict[str, str | None]:
+        """Return digests of the files that credentials read values from; None: it is not there."""
+        found: dict[str, str | None] = {}
+        for name in self._settings.env_files:
+            path = Path(
+                name.partition(COMPANY_ID)[0]
+            )  # the folder of the companies', if they differ
+            for file in sorted(path.rglob("*.env")) if path.is_dir() else [path]:
+                try:
+                    text = file.read_text(errors="replace") if file.is_file() else None
+                except OSError:
+                    text = None
+                found[str(file)] = None if text is None else self._digest(text)
+        return found
+
+    def _digest(self, value: object) -> str:
+        """Return a digest that only parts with the installation's key can compute."""
+        key = self.ledger.box.derived("parts").encode()
+        return hmac.new(key, repr(value).encode(), hashlib.sha256).hexdigest()[:16]
+
+    def forget(self) -> None:
+        """Remove this part, which ends."""
+        with self.ledger.writing(SERVICE) as session:
+            parts.forget(session, self.instance)
 
 
-def _store(ledger: Ledger, settings: Settings, record: PartRecord) -> None:
-    ahead = getattr(ledger.clock, "host_is_ahead", timedelta())  # SQLite has the host's clock
-    record.clock_ahead = ahead.total_seconds()
-    record.facts = {**record.facts, "files": _files(ledger, settings)}
-    with ledger.writing(SERVICE) as session:
-        parts.report(session, record)
+def _plain(value: object) -> object:
+    return value.get_secret_value() if isinstance(value, SecretStr) else value
 
 
 @contextlib.asynccontextmanager
 async def reported(
-    ledger: Ledger, settings: Settings, part: Part, **facts: Any
+    ledger: Ledger, settings: Settings, part: Part, role: str = ""
 ) -> AsyncIterator[None]:
     """Report this process as a part of the installation while the context lasts."""
-    record = _describe(ledger, settings, part, facts)
+    report = PartReport(ledger, settings, part, role)
     stopping = asyncio.Event()
-    reporting = asyncio.create_task(_report(ledger, settings, record, stopping))
+    reporting = asyncio.create_task(_report_until(stopping, report))
     try:
         yield
     finally:
@@ -94,26 +132,19 @@ async def reported(
         ended, _ = await asyncio.wait({reporting}, timeout=STOP_SECONDS)
         if ended:  # else it may be stored again; it becomes silent
             with contextlib.suppress(JobautoError):
-                await asyncio.to_thread(_forget, ledger, record)
+                await asyncio.to_thread(report.forget)
 
 
-async def _report(
-    ledger: Ledger, settings: Settings, record: PartRecord, stopping: asyncio.Event
-) -> None:
+async def _report_until(stopping: asyncio.Event, report: PartReport) -> None:
     while not stopping.is_set():
         with contextlib.suppress(JobautoError):  # while the ledger is away it is silent
-            await asyncio.to_thread(_store, ledger, settings, record)
+            await asyncio.to_thread(report.store)
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(parts.SIGN_SECONDS):
                 await stopping.wait()
 
 
-def _forget(ledger: Ledger, record: PartRecord) -> None:
-    with ledger.writing(SERVICE) as session:
-        parts.forget(session, record.instance)
-
-
-def require_only_server(ledger: Ledger, settings: Settings, **facts: Any) -> None:
+def require_only_server(ledger: Ledger, settings: Settings) -> None:
     """Wait until no other Prefect server of this installation lives: without Redis there is one.
 
     A killed one is silent after `SILENT_AFTER`; on this host it is enough that its process is gone.
@@ -121,14 +152,14 @@ def require_only_server(ledger: Ledger, settings: Settings, **facts: Any) -> Non
     Raises:
         NotReady: one that began before this one still reports itself.
     """
-    own = _describe(ledger, settings, Part.PREFECT, facts)
-    _store(ledger, settings, own)  # first, so that of two that begin at once one sees the other
+    own = PartReport(ledger, settings, Part.PREFECT, "all")
+    own.store()  # first, so that of two that begin at once one sees the other
     begun = time.monotonic()
-    while other := _earlier_server(ledger, own):
+    while other := _earlier_server(own):
         place = f"on {other.host} (process {other.facts['pid']})"
         patience = ENDING_SECONDS if _is_here(other) else parts.SILENT_AFTER.total_seconds()
         if time.monotonic() > begun + patience:
-            _forget(ledger, own)
+            own.forget()
             raise NotReady(
                 f"another Prefect server runs {place} for the same ledger, and both would do"
                 " Prefect's background work: stop it, or set JOBAUTO_REDIS_URL for all of them, so"
@@ -138,10 +169,10 @@ def require_only_server(ledger: Ledger, settings: Settings, **facts: Any) -> Non
         time.sleep(1)
 
 
-def _earlier_server(ledger: Ledger, own: PartRecord) -> PartRecord | None:
-    begun = (own.started_at, own.instance)
-    for part in read_living(ledger):
-        if part.kind == own.kind and (part.started_at, part.instance) < begun:
+def _earlier_server(own: PartReport) -> PartRecord | None:
+    for part in read_living(own.ledger):
+        is_earlier = (part.started_at, part.instance) < (own.started_at, own.instance)
+        if part.kind == Part.PREFECT.name.lower() and is_earlier:
             return part
     return None
 
@@ -172,41 +203,3 @@ def _pids() -> str:
         return str(Path("/proc/self/ns/pid").readlink())
     except OSError:
         return ""
-
-
-def prefect_facts(ledger: Ledger, settings: Settings, role: str) -> dict[str, Any]:
-    """Return what only Prefect servers report: their role and a digest of their database's URL."""
-    return {"role": role, "database": digest(ledger, prefect_database_url(settings))}
-
-
-def _settings(ledger: Ledger, settings: Settings) -> dict[str, str]:
-    """Return digests of the settings that parts of a kind must have alike, by variable."""
-    return {
-        f"JOBAUTO_{name.upper()}": digest(ledger, repr(_plain(getattr(settings, name))))
-        for name in Settings.model_fields
-        if name not in OF_ONE_HOST
-    }
-
-
-def _plain(value: object) -> object:
-    return value.get_secret_value() if isinstance(value, SecretStr) else value
-
-
-def _files(ledger: Ledger, settings: Settings) -> dict[str, str | None]:
-    """Return digests of the files that credentials read values from; None: it is not there."""
-    found: dict[str, str | None] = {}
-    for name in settings.env_files:
-        path = Path(name.partition(COMPANY_ID)[0])  # the folder of the companies', if they differ
-        for file in sorted(path.rglob("*.env")) if path.is_dir() else [path]:
-            try:
-                text = file.read_text(errors="replace") if file.is_file() else None
-            except OSError:
-                text = None
-            found[str(file)] = None if text is None else digest(ledger, text)
-    return found
-
-
-def digest(ledger: Ledger, text: str) -> str:
-    """Return a digest that only parts with the installation's key can compute."""
-    key = ledger.box.derived("parts").encode()
-    return hmac.new(key, text.encode(), hashlib.sha256).hexdigest()[:16]

@@ -17,12 +17,14 @@ from typing import Any
 from cryptography.fernet import Fernet
 from sqlalchemy import Column, String, Table, cast, select, update
 
-from jobauto_prefect.errors import KeyMissing
+from jobauto_prefect.errors import Conflict, KeyMissing
 from jobauto_prefect.ledger.audit.trail import Actor, write_entry
 from jobauto_prefect.ledger.base import Base
+from jobauto_prefect.ledger.parts import SIGN_SECONDS, living_parts
 from jobauto_prefect.ledger.records import InstallationValue
 from jobauto_prefect.ledger.secrets import SecretBox, replace_keys, rotation_lock
 from jobauto_prefect.ledger.store import KEY_FACT, SEALED_FACTS, Ledger
+from jobauto_prefect.settings import host_name
 
 BATCH = 100  # rows in a transaction
 EMPTY = ("{}", "null", "")
@@ -42,9 +44,12 @@ def rotate(ledger: Ledger, actor: Actor, settle_seconds: float) -> RotationResul
     `settle_seconds` is how long transactions that have encrypted a value with the old key may take
     to end; a last check follows.
 
+    Parts on other machines have files of their own: they need the one with both keys before the
+    old one may go.
+
     Raises:
         KeyMissing: a value can't be decrypted; nothing was changed.
-        Conflict: another command is rotating.
+        Conflict: another command is rotating, or parts elsewhere lack the new key.
     """
     box = ledger.box
     with rotation_lock(box.path):
@@ -53,6 +58,7 @@ def rotate(ledger: Ledger, actor: Actor, settle_seconds: float) -> RotationResul
             for column in _sealed_columns():
                 _each_batch(ledger, actor, column, box, write=False)
             replace_keys(box.path, [Fernet.generate_key(), *before])
+        _require_key_elsewhere(ledger)
         resealed = _until_none_is_left(ledger, actor)
         time.sleep(settle_seconds)
         resealed += _until_none_is_left(ledger, actor)
@@ -65,6 +71,21 @@ def rotate(ledger: Ledger, actor: Actor, settle_seconds: float) -> RotationResul
                 fact.value = fingerprint
         replace_keys(box.path, [newest])
         return RotationResult(resealed, box.fingerprint)
+
+
+def _require_key_elsewhere(ledger: Ledger) -> None:
+    with ledger.reading() as session:
+        hosts = {
+            part.host
+            for part in living_parts(session, ledger.clock())
+            if part.host != host_name() and part.facts["key"] != ledger.box.fingerprint
+        }
+    if hosts:
+        raise Conflict(
+            f"{ledger.box.path} now has a new key and the old one; copy it over the key files on"
+            f" {', '.join(sorted(hosts))}, and repeat this command: it goes on when the parts there"
+            f" have reported the new key, within {SIGN_SECONDS:.0f} s"
+        )
 
 
 def _until_none_is_left(ledger: Ledger, actor: Actor) -> int:

@@ -34,7 +34,7 @@ def describe_parts(ledger: Ledger) -> list[dict[str, Any]]:
         workers = [each.record for each in list_workers(session, None, None)]
     return [
         {
-            "part": f"{part.kind} ({part.facts['role']})" if "role" in part.facts else part.kind,
+            "part": f"{part.kind} ({part.facts['role']})" if part.facts["role"] else part.kind,
             "host": part.host,
             "pid": part.facts["pid"],
             "version": part.version,
@@ -65,6 +65,7 @@ def part_findings(ledger: Ledger) -> list[Finding]:
         return [Finding(PARTS, "unknown", message, "start everything: jobauto up")]
     findings = [
         *_missing(living),
+        *_keys(living),
         *_versions(living),
         *_clocks(living),
         *_servers([part for part in living if part.kind == "prefect"]),
@@ -84,6 +85,13 @@ def _missing(living: Sequence[PartRecord]) -> Iterator[Finding]:
     for kind, command in STARTS.items():
         if all(part.kind != kind for part in living):
             yield Finding(PARTS, "wrong", f"no {kind} part runs", f"start it: {command}")
+
+
+def _keys(living: Sequence[PartRecord]) -> Iterator[Finding]:
+    if differing := _apart({_name(part): part.facts["key"] for part in living}):
+        message = f"parts have different keys of the secret values: {differing}"
+        help_ = "copy the newest file secret.key to each machine (docs/security.md#the-key)"
+        yield Finding(PARTS, "wrong", message, help_)
 
 
 def _versions(living: Sequence[PartRecord]) -> Iterator[Finding]:
@@ -120,6 +128,8 @@ def _servers(servers: Sequence[PartRecord]) -> Iterator[Finding]:
 
 
 def _settings(living: Sequence[PartRecord]) -> Iterator[Finding]:
+    if len({part.facts["key"] for part in living}) > 1:
+        return  # the digests are made with the key
     differing = {
         variable: apart
         for _, group in groupby(living, _kind)

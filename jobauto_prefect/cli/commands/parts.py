@@ -89,7 +89,7 @@ def start_prefect(
 
     from jobauto_prefect.cli.local_ledger import open_local_ledger
     from jobauto_prefect.cli.service.installation import upgrade_prefect
-    from jobauto_prefect.engine.parts import prefect_facts, require_only_server
+    from jobauto_prefect.engine.parts import require_only_server
     from jobauto_prefect.engine.prefect_server.process import prefect_environment, prefect_names
     from jobauto_prefect.facade.server_options import server_options
     from jobauto_prefect.home import close_home
@@ -113,7 +113,7 @@ def start_prefect(
         _require_shareable(settings, role)
     else:
         with open_local_ledger() as ledger:
-            require_only_server(ledger, settings, **prefect_facts(ledger, settings, role))
+            require_only_server(ledger, settings)
     upgrade_prefect(settings)
     _give_block_key()
     _warn_of_unread_names(prefect_names())

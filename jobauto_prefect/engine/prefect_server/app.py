@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable
 from datetime import timedelta
 from typing import Any
 
-from jobauto_prefect.engine.parts import prefect_facts, reported
+from jobauto_prefect.engine.parts import reported
 from jobauto_prefect.engine.prefect_server.redis import eviction_policy
 from jobauto_prefect.engine.work_pools import add_worker_type
 from jobauto_prefect.errors import NotReady
@@ -92,7 +92,7 @@ def run_prefect_services(settings: Settings, ledger: Ledger) -> None:
             loop.add_signal_handler(number, stopping.set)
         async with (
             management_port(settings, Part.PREFECT, monitor),
-            reported(ledger, settings, Part.PREFECT, **prefect_facts(ledger, settings, "services")),
+            reported(ledger, settings, Part.PREFECT, "services"),
             Docket(name=shared.name, url=shared.url, execution_ttl=timedelta(0)) as docket,
         ):
             services = asyncio.create_task(Service.run_services())

@@ -16,7 +16,7 @@ from starlette.routing import Mount, Route
 from starlette.types import ASGIApp
 
 from jobauto_prefect.engine.api import PrefectApi, authorization
-from jobauto_prefect.engine.parts import prefect_facts, reported
+from jobauto_prefect.engine.parts import reported
 from jobauto_prefect.engine.prefect_server.app import create_closed_app
 from jobauto_prefect.facade.auth.passwords import PasswordVerifier
 from jobauto_prefect.facade.auth.throttle import SignInThrottle
@@ -124,8 +124,7 @@ def create_middleware(
         async with contextlib.AsyncExitStack() as stack:
             if monitor is not None:
                 await stack.enter_async_context(management_port(settings, Part.PREFECT, monitor))
-                facts = prefect_facts(ledger, settings, role)
-                await stack.enter_async_context(reported(ledger, settings, Part.PREFECT, **facts))
+                await stack.enter_async_context(reported(ledger, settings, Part.PREFECT, role))
             await announcements.run()  # immediately if the database has none
             await asyncio.Event().wait()
 

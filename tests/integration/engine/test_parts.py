@@ -13,7 +13,7 @@ import pytest
 
 from jobauto_prefect.cli.checks.finding import Finding
 from jobauto_prefect.cli.checks.topology import part_findings
-from jobauto_prefect.engine.parts import prefect_facts, read_living, reported, require_only_server
+from jobauto_prefect.engine.parts import read_living, reported, require_only_server
 from jobauto_prefect.errors import NotReady
 from jobauto_prefect.ledger import parts
 from jobauto_prefect.ledger.audit.trail import SERVICE
@@ -27,10 +27,13 @@ from tests.support.waits import eventually
 ALIKE: dict[str, Any] = {
     "pid": 1,
     "pids": "elsewhere",
+    "key": "a",
     "prefect": "3.8.8",
     "connections": 2,
     "settings": {"JOBAUTO_TIMEZONE": "a", "JOBAUTO_SMTP_HOST": "a"},
     "files": {},
+    "role": "",
+    "database": "",
 }
 SERVER: dict[str, Any] = {**ALIKE, "role": "all", "database": "a"}
 
@@ -97,6 +100,7 @@ def test_parts_that_are_alike_are_fine(ledger: Ledger) -> None:
         ("facade", {}, {"version": "0.2.0"}, "different versions of jobauto"),
         ("facade", {"prefect": "3.9.1"}, {}, "different versions of Prefect"),
         ("facade", {}, {"clock_ahead": -7.0}, "the clock of second is 7.0 s behind"),
+        ("services", {"key": "b"}, {}, "different keys"),
         ("prefect", {"database": "b"}, {}, "different databases"),
     ],
 )
@@ -149,11 +153,10 @@ def test_a_second_prefect_server_does_not_start_beside_the_first(
             return {"host": part.host, "pids": part.facts["pids"]}
 
     place = asyncio.run(here())
-    own = prefect_facts(ledger, ledger_settings, "all")
     facts = {**SERVER, "pid": process.pid, "pids": place["pids"]}
     _store(ledger, "prefect", place["host"], facts)
     with pytest.raises(NotReady, match=f"process {process.pid}.*JOBAUTO_REDIS_URL"):
-        require_only_server(ledger, ledger_settings, **own)
+        require_only_server(ledger, ledger_settings)
     process.kill()
     process.wait()
-    require_only_server(ledger, ledger_settings, **own)  # at once, though it was not yet silent
+    require_only_server(ledger, ledger_settings)  # at once, though it was not yet silent
