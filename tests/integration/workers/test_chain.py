@@ -40,7 +40,7 @@ def application(plant: Plant, executable: Path, script: str, members: dict[str, 
     executable.write_text(script)
     executable.chmod(0o755)
     own = {"name": f"{executable.name} {plant.pool}", "uuid": str(uuid4())}
-    body = smallest(**members, **own, executable=str(executable))
+    body = smallest(**members) | own | {"executable": str(executable)}
     made: int = plant.rest.post("/app/", json=body).raise_for_status().json()["id"]
     return made
 
