@@ -4,7 +4,9 @@ import json
 from collections.abc import Iterator
 
 import pytest
+from selenium import webdriver
 
+from tests.support.browser import chromium
 from tests.support.ports import free_range
 from tests.support.service import EXAMPLES, Service, Watched
 from tests.support.webhook_receiver import receiver
@@ -22,6 +24,14 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
         yield service
     finally:
         service.stop()
+
+
+@pytest.fixture
+def browser() -> Iterator[webdriver.Chrome]:
+    """A real browser that nobody is signed in with."""
+    with chromium() as browser:
+        browser.execute_cdp_cmd("Network.enable", {})
+        yield browser
 
 
 TRACED = [

@@ -13,6 +13,7 @@ import httpx
 import pytest
 
 from tests.support.databases import database
+from tests.support.documents import smallest
 from tests.support.secrets import secret
 from tests.support.service import Service
 from tests.support.waits import eventually
@@ -28,16 +29,14 @@ sleep "$NAP"
 """
 RECORDS: list[dict[str, Any]] = [
     {"kind": "company", "slug": "acme", "name": "Acme"},
-    {
-        "$schema": "https://example.org/schema.json",
-        "name": "Mark",
-        "description": "Leaves a mark",
-        "executable": "leave-mark",
-        "environment": {
+    smallest(
+        name="Mark",
+        executable="leave-mark",
+        environment={
             "MARKS": {"type": "string", "required": True},
             "NAP": {"type": "string", "defval": "0.2"},
         },
-    },
+    ),
 ]
 
 

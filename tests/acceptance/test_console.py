@@ -1,22 +1,12 @@
 """The console of a running service, in a real browser."""
 
-from collections.abc import Iterator
-
-import pytest
 from selenium import webdriver
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 
-from tests.support.browser import PAGE_WITHIN, chromium, prefer, see, text_of
+from tests.support.browser import PAGE_WITHIN, prefer, see, text_of
 from tests.support.service import Service
 from tests.support.waits import eventually
-
-
-@pytest.fixture
-def browser() -> Iterator[webdriver.Chrome]:
-    with chromium() as browser:
-        browser.execute_cdp_cmd("Network.enable", {})
-        yield browser
 
 
 def _refused_by_policy(browser: webdriver.Chrome) -> list[str]:

@@ -10,7 +10,7 @@ import importlib.resources
 import itertools
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from urllib.parse import quote
 
 import pytest
@@ -19,7 +19,7 @@ from selenium import webdriver
 from selenium.webdriver.common.by import By
 
 from jobauto_prefect.facade.console.pages import PAGES
-from tests.support.browser import PAGE_WITHIN, chromium
+from tests.support.browser import PAGE_WITHIN
 from tests.support.service import Service
 from tests.support.waits import eventually
 
@@ -61,12 +61,6 @@ PARTS = ("/static/", "/log", "/artifacts/")
 """In the addresses of what pages load."""
 
 LOOKS = {"light, wide": ("light", 1280), "dark, narrow": ("dark", 390)}
-
-
-@pytest.fixture
-def browser() -> Iterator[webdriver.Chrome]:
-    with chromium() as browser:
-        yield browser
 
 
 def _paths(ids: dict[str, int | str]) -> list[str]:

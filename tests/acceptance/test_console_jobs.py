@@ -12,7 +12,7 @@ from jobauto_prefect.ledger.audit.trail import SERVICE
 from jobauto_prefect.ledger.opening import open_ledger
 from jobauto_prefect.ledger.records import Task
 from jobauto_prefect.settings import Settings
-from tests.support.browser import PAGE_WITHIN, chromium, prefer, see
+from tests.support.browser import PAGE_WITHIN, prefer, see
 from tests.support.service import Service
 from tests.support.waits import eventually
 
@@ -25,16 +25,14 @@ window.setTimeout = (work, delay, ...rest) =>
 
 
 @pytest.fixture
-def browser(service: Service) -> Iterator[webdriver.Chrome]:
+def browser(browser: webdriver.Chrome, service: Service) -> Iterator[webdriver.Chrome]:
     login, password = service.admin()
-    with chromium() as browser:
-        browser.execute_cdp_cmd("Network.enable", {})
-        browser.get(f"{service.url}/")
-        browser.switch_to.active_element.send_keys(login, Keys.TAB, password, Keys.ENTER)
-        eventually(lambda: browser.current_url == f"{service.url}/", PAGE_WITHIN)
-        yield browser
-        messages = [str(entry["message"]) for entry in browser.get_log("browser")]
-        assert not [text for text in messages if "Content Security Policy" in text]
+    browser.get(f"{service.url}/")
+    browser.switch_to.active_element.send_keys(login, Keys.TAB, password, Keys.ENTER)
+    eventually(lambda: browser.current_url == f"{service.url}/", PAGE_WITHIN)
+    yield browser
+    messages = [str(entry["message"]) for entry in browser.get_log("browser")]
+    assert not [text for text in messages if "Content Security Policy" in text]
 
 
 def _press(browser: webdriver.Chrome, label: str) -> None:

@@ -1,14 +1,12 @@
 """An operator sets up a company and mends a run template in the console, without a command line."""
 
-from collections.abc import Iterator
-
 import pytest
 from selenium import webdriver
 from selenium.webdriver.common.by import By
 from selenium.webdriver.remote.webelement import WebElement
 from selenium.webdriver.support.select import Select
 
-from tests.support.browser import PAGE_WITHIN, chromium
+from tests.support.browser import PAGE_WITHIN
 from tests.support.secrets import secret
 from tests.support.service import Service
 from tests.support.waits import eventually
@@ -75,18 +73,16 @@ class Visitor:
 
 
 @pytest.fixture
-def visitor(service: Service) -> Iterator[Visitor]:
-    with chromium() as browser:
-        browser.execute_cdp_cmd("Network.enable", {})
-        visitor = Visitor(browser, service.url)
-        login, password = service.admin()
-        visitor.prefer("en")
-        visitor.open("/")
-        visitor.browser.switch_to.active_element.send_keys(login)
-        visitor.browser.find_element(By.ID, "password").send_keys(password)
-        visitor.browser.find_element(By.CSS_SELECTOR, ".sign-in button").click()
-        eventually(lambda: browser.title.startswith("Start"), PAGE_WITHIN)
-        yield visitor
+def visitor(browser: webdriver.Chrome, service: Service) -> Visitor:
+    visitor = Visitor(browser, service.url)
+    login, password = service.admin()
+    visitor.prefer("en")
+    visitor.open("/")
+    browser.switch_to.active_element.send_keys(login)
+    browser.find_element(By.ID, "password").send_keys(password)
+    browser.find_element(By.CSS_SELECTOR, ".sign-in button").click()
+    eventually(lambda: browser.title.startswith("Start"), PAGE_WITHIN)
+    return visitor
 
 
 def test_an_operator_sets_up_a_company_and_mends_a_run_template_in_two_languages(

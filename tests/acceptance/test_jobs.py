@@ -9,6 +9,8 @@ import httpx
 import pytest
 
 from tests.support.corpus import CORPUS, needs_corpus
+from tests.support.documents import smallest
+from tests.support.records import ok
 from tests.support.secrets import secret
 from tests.support.service import EXAMPLES, Service, commands
 from tests.support.waits import eventually
@@ -59,15 +61,9 @@ def test_output_is_had_byte_by_byte_as_it_was_written(service: Service) -> None:
         r"printf 'http://exa'; sleep 0.6; printf 'mple.org\r\n\033[1m 12\r%20000s' x; "
         "echo; echo ' 42 '"
     )
-    definition = {
-        "$schema": "https://example.org/schema.json",
-        "uuid": "5f2f6a86-0d3a-4a8e-9a53-1f0d8a9f7c11",
-        "name": "Printer",
-        "description": "Prints",
-        "executable": "sh",
-        "cmdparamsTemplate": f'-c "{script}"',
-        "environment": {},
-    }
+    uuid = "5f2f6a86-0d3a-4a8e-9a53-1f0d8a9f7c11"
+    call = {"executable": "sh", "cmdparamsTemplate": f'-c "{script}"'}
+    definition = smallest(name="Printer", uuid=uuid, **call)
     rest = service.rest()
     app = rest.post("/api/v1/app/", json=definition).raise_for_status().json()["id"]
     body = {"app_id": app, "company": "acme", "name": "Printer"}
@@ -118,17 +114,13 @@ def test_logs_are_followed_until_the_job_is_over(service: Service) -> None:
 def corpus_template(service: Service) -> int:
     """A run template of the published probe, whose application came in over REST."""
     rest = service.rest()
-    app = rest.post("/api/v1/app/", content=CORPUS_PROBE.read_bytes())
-    assert app.status_code == 201, app.text
     fields = {
-        "app_id": app.json()["id"],
+        "app_id": ok(rest.post("/api/v1/app/", content=CORPUS_PROBE.read_bytes()), 201)["id"],
         "company": "acme",
         "name": "Published probe",
         "env": {"FILE_UPLOAD": "/etc/hosts", "PASSWORD": "a secret value", "FORCE_EXITCODE": 0},
     }
-    template = rest.post("/api/v1/runtemplate/", json=fields)
-    assert template.status_code == 201, template.text
-    number: int = template.json()["id"]
+    number: int = ok(rest.post("/api/v1/runtemplate/", json=fields), 201)["id"]
     return number
 
 
@@ -148,12 +140,15 @@ def test_the_published_probe_runs_over_rest_with_its_environment_and_artifact(
     service: Service, corpus_template: int
 ) -> None:
     env = {"FORCE_EXITCODE": "7"}
-    answer = service.rest().post(
-        "/api/v1/job/", json={"runtemplate_id": corpus_template, "env": env}
+    job = service.job_in(
+        ok(
+            service.rest().post(
+                "/api/v1/job/", json={"runtemplate_id": corpus_template, "env": env}
+            ),
+            201,
+        )["job_id"],
+        "failed",
     )
-
-    assert answer.status_code == 201, answer.text
-    job = service.job_in(answer.json()["job_id"], "failed")
     report = json.loads(job["stdout"])
     assert (job["exitcode"], job["severity"]) == (7, "error")
     assert report["argv"] == ["/etc/hosts"]

@@ -12,6 +12,7 @@ from jobauto_prefect.ledger.opening import open_ledger
 from jobauto_prefect.ledger.records import RunTemplate
 from jobauto_prefect.settings import Settings
 from tests.support.databases import database
+from tests.support.documents import smallest
 from tests.support.service import Service
 from tests.support.waits import eventually
 
@@ -20,15 +21,10 @@ PROGRAM = """\
 echo "$JOBAUTO_JOB_ID" >> "$MARKS"
 echo "job $JOBAUTO_JOB_ID was here"
 """
+MARKS = {"MARKS": {"type": "string", "required": True}}
 RECORDS = [
     {"kind": "company", "slug": "acme", "name": "Acme"},
-    {
-        "$schema": "https://example.org/schema.json",
-        "name": "Mark",
-        "description": "Leaves a mark",
-        "executable": "leave-mark",
-        "environment": {"MARKS": {"type": "string", "required": True}},
-    },
+    smallest(name="Mark", executable="leave-mark", environment=MARKS),
 ]
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 import httpx
 import pytest
 
+from tests.support.records import ok
 from tests.support.secrets import secret
 from tests.support.service import EXAMPLES, Service
 
@@ -26,10 +27,8 @@ def anna(service: Service) -> str:
 def test_a_user_created_on_the_command_line_signs_in_over_rest(service: Service, anna: str) -> None:
     credentials = {"username": anna, "password": PASSWORD}
 
-    answer = httpx.post(f"{service.url}/api/v1/login.json", json=credentials)
-
-    assert answer.status_code == 200, answer.text
-    headers = {"Authorization": f"Bearer {answer.json()['token']}"}
+    signed_in = ok(httpx.post(f"{service.url}/api/v1/login.json", json=credentials))
+    headers = {"Authorization": f"Bearer {signed_in['token']}"}
     listed = httpx.get(f"{service.url}/api/v1/companies.json", headers=headers)
     assert "acme" in [company["slug"] for company in listed.json().values()]
 

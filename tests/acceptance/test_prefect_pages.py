@@ -1,6 +1,6 @@
 """From a record of the facade to Prefect's pages and back, in a real browser."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from urllib.parse import quote
 
 import pytest
@@ -9,15 +9,9 @@ from selenium.common.exceptions import WebDriverException
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 
-from tests.support.browser import PAGE_WITHIN, chromium, sign_in_to_prefect
+from tests.support.browser import PAGE_WITHIN, sign_in_to_prefect
 from tests.support.service import Service
 from tests.support.waits import eventually
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[webdriver.Chrome]:
-    with chromium() as browser:
-        yield browser
 
 
 @pytest.fixture(scope="module")

@@ -12,6 +12,7 @@ from selenium.webdriver.common.by import By
 
 from tests.support.browser import RunForm, chromium, sign_in_to_prefect, words
 from tests.support.corpus import needs_corpus, usable_documents
+from tests.support.records import ok
 from tests.support.service import Service
 from tests.support.waits import eventually
 
@@ -82,10 +83,7 @@ class Formed:
         ]
 
     def _post(self, item: str, **fields: Any) -> dict[str, Any]:
-        answer = self.service.rest().post(f"/api/v1/{item}/", json=fields)
-        assert answer.status_code == 201, answer.text
-        made: dict[str, Any] = answer.json()
-        return made
+        return ok(self.service.rest().post(f"/api/v1/{item}/", json=fields), 201)
 
     def runs(self) -> list[dict[str, Any]]:
         """The flow runs there are."""

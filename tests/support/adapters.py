@@ -26,6 +26,7 @@ from jobauto_prefect.ledger.records import Event, EventSource
 from jobauto_prefect.ledger.store import Ledger
 from jobauto_prefect.sources.targets import Target
 from tests.support.databases import database, mariadb
+from tests.support.ledger_rows import fetch_all
 
 KINDS = ("sqlite", "pgsql", "mysql")
 
@@ -143,5 +144,4 @@ def add_source(ledger: Ledger, adapter: AdapterDatabase, **members: Any) -> int:
 def stored(ledger: Ledger, source_id: int) -> Sequence[int | None]:
     """The inversions of the changes of a source that the ledger has, as they came."""
     query = select(Event.inversion).where(Event.event_source_id == source_id).order_by(Event.id)
-    with ledger.reading() as session:
-        return session.scalars(query).all()
+    return fetch_all(ledger, query)

@@ -6,6 +6,8 @@ from datetime import timedelta
 from typing import Any
 from uuid import UUID, uuid4
 
+from sqlalchemy import select
+
 from jobauto_prefect.engine import flow_runs
 from jobauto_prefect.engine.api import PrefectApi
 from jobauto_prefect.engine.context import EngineContext
@@ -20,6 +22,7 @@ from jobauto_prefect.ledger.records import Job, OutboxMessage, OutputLine, RunTe
 from jobauto_prefect.ledger.store import Ledger
 from jobauto_prefect.runtime.protocol import RunStatus
 from tests.support.counting_proxy import CountingTransport
+from tests.support.ledger_rows import fetch, fetch_all
 
 
 @dataclass
@@ -100,16 +103,13 @@ class Bench:
 
     def job(self, job_id: int) -> Job:
         """The record of a job."""
-        with self.ledger.reading() as session:
-            return session.get_one(Job, job_id)
+        return fetch(self.ledger, Job, job_id)
 
     def notices(self, job_id: int) -> list[str]:
         """The lines of a job's output."""
-        with self.ledger.reading() as session:
-            lines = session.query(OutputLine).filter(OutputLine.job_id == job_id)
-            return [line.text for line in lines]
+        lines = fetch_all(self.ledger, select(OutputLine).where(OutputLine.job_id == job_id))
+        return [line.text for line in lines]
 
     def waiting(self) -> list[str]:
         """The kinds of messages that wait for Prefect."""
-        with self.ledger.reading() as session:
-            return [message.kind for message in session.query(OutboxMessage)]
+        return [message.kind for message in fetch_all(self.ledger, OutboxMessage)]

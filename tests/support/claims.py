@@ -13,7 +13,8 @@ from jobauto_prefect.ledger.jobs.flow_runs import run_key
 from jobauto_prefect.ledger.jobs.workers import Registration, register
 from jobauto_prefect.ledger.records import Job, RunTemplate
 from jobauto_prefect.ledger.store import Ledger
-from tests.support.records import post_contained_template
+from tests.support.ledger_rows import fetch
+from tests.support.records import ok, post_contained_template
 
 DEPLOYMENT = UUID(int=1)
 Claim = dict[str, Any]
@@ -49,8 +50,7 @@ def claim_of(flow_run_id: UUID | None = None, **members: Any) -> Claim:
 
 def own_run_of(ledger: Ledger, job_id: int, **members: Any) -> Claim:
     """A claim of the flow run that was made for a job."""
-    with ledger.reading() as session:
-        key = run_key(session.get_one(Job, job_id))
+    key = run_key(fetch(ledger, Job, job_id))
     return claim_of(parameters={"jobauto": {"job": job_id}}, idempotency_key=key, **members)
 
 
@@ -100,10 +100,7 @@ def report_of(launch: dict[str, Any], **members: Any) -> dict[str, Any]:
 
 def report(claims: httpx.Client, launch: dict[str, Any], **members: Any) -> dict[str, Any]:
     """The answer to such a report."""
-    answer = claims.post(f"/jobs/{launch['job_id']}/report", json=report_of(launch, **members))
-    assert answer.status_code == 200, answer.text
-    body: dict[str, Any] = answer.json()
-    return body
+    return ok(claims.post(f"/jobs/{launch['job_id']}/report", json=report_of(launch, **members)))
 
 
 def deploy_template(rest: httpx.Client, ledger: Ledger, **members: Any) -> dict[str, Any]:

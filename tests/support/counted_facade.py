@@ -17,16 +17,12 @@ from jobauto_prefect.ledger.store import Ledger
 from jobauto_prefect.settings import Settings
 from tests.support.claims import claim_of, report_of, start_workers
 from tests.support.databases import database
+from tests.support.documents import smallest
+from tests.support.records import ok
 from tests.support.servers import user_token, worker_token
 from tests.support.statements import Statements, counted_database
 
-QUIET = {
-    "$schema": "https://example.com/application.schema.json",
-    "name": "True",
-    "description": "Says nothing",
-    "executable": "/bin/true",
-    "environment": {},
-}
+QUIET = smallest(name="True", executable="/bin/true")
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,10 +49,7 @@ class CountedFacade:
 
     async def made(self, path: str, body: dict[str, Any]) -> dict[str, Any]:
         """What a record looks like that is written."""
-        answer = await self.rest.post(path, json=body)
-        assert answer.status_code == 201, answer.text
-        written: dict[str, Any] = answer.json()
-        return written
+        return ok(await self.rest.post(path, json=body), 201)
 
     async def claimed(self, **members: Any) -> dict[str, Any]:
         """The launch of a run that is claimed."""
@@ -68,10 +61,7 @@ class CountedFacade:
     async def reported(self, launch: dict[str, Any], **members: Any) -> dict[str, Any]:
         """The answer to the report of a job's end."""
         path = f"/jobs/{launch['job_id']}/report"
-        answer = await self.claims.post(path, json=report_of(launch, **members))
-        assert answer.status_code == 200, answer.text
-        body: dict[str, Any] = answer.json()
-        return body
+        return ok(await self.claims.post(path, json=report_of(launch, **members)))
 
 
 @contextlib.asynccontextmanager

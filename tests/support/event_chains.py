@@ -13,16 +13,14 @@ from jobauto_prefect.ledger.records import RunTemplate
 from jobauto_prefect.ledger.store import Ledger
 from tests.support.claims import claim_of, granted, own_run_of, report
 from tests.support.definitions import PROBE
+from tests.support.records import ok
 
 
 def make_rule(
     rest: httpx.Client, template: dict[str, Any], source: int | None, **members: Any
 ) -> dict[str, Any]:
     body = {"event_source_id": source, "runtemplate_id": template["id"], **members}
-    answer = rest.post("/eventrule/", json=body)
-    assert answer.status_code == 201, answer.text
-    made: dict[str, Any] = answer.json()
-    return made
+    return ok(rest.post("/eventrule/", json=body), 201)
 
 
 def run_of(event: int, rule: dict[str, Any], **members: Any) -> dict[str, Any]:

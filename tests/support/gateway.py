@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-from uuid import UUID, uuid4
+from uuid import UUID
 
 import httpx
 from sqlalchemy import select
@@ -25,6 +25,8 @@ from jobauto_prefect.ledger.records import RunTemplate, User
 from jobauto_prefect.ledger.secrets import create_key
 from jobauto_prefect.ledger.store import Ledger
 from jobauto_prefect.settings import Settings
+from tests.support.documents import smallest
+from tests.support.ledger_rows import fetch
 from tests.support.ports import free_port
 from tests.support.prefect_database import provide_prefect_database
 from tests.support.prefect_server import STARTS_WITHIN
@@ -82,8 +84,7 @@ class Gateway:
         template = self.templates[company]["id"]
 
         def look() -> UUID | None:
-            with self.ledger.reading() as session:
-                return session.get_one(RunTemplate, template).deployment_id
+            return fetch(self.ledger, RunTemplate, template).deployment_id
 
         return str(eventually(look))
 
@@ -175,7 +176,9 @@ def _populate(rest: httpx.Client, home: Path) -> dict[str, dict[str, Any]]:
     probe = home / "probe"
     probe.write_text(PROBE)
     probe.chmod(0o755)
-    app = rest.post("/app/", json=_definition(probe)).raise_for_status().json()
+    environment = {"COMPANY_NAME": {"type": "string"}}
+    definition = smallest(name="Greeter", executable=str(probe), environment=environment)
+    app = rest.post("/app/", json=definition).raise_for_status().json()
     templates = {}
     for name in (OURS, THEIRS):
         slug = name.lower()
@@ -199,14 +202,3 @@ def _person(
     if company_id is not None:
         path = f"/company/{company_id}/user"
         rest.post(path, json={"user_id": user["id"], "role": membership}).raise_for_status()
-
-
-def _definition(executable: Path) -> dict[str, Any]:
-    return {
-        "$schema": "https://example.com/application.schema.json",
-        "name": "Greeter",
-        "description": "Says hello",
-        "executable": str(executable),
-        "uuid": str(uuid4()),
-        "environment": {"COMPANY_NAME": {"type": "string"}},
-    }

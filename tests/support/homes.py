@@ -3,6 +3,7 @@
 import contextlib
 import functools
 import io
+import json
 import os
 import signal
 import subprocess
@@ -16,17 +17,15 @@ import typer.main
 
 from jobauto_prefect.cli import main
 from jobauto_prefect.local_socket import FOLDER, is_answering
+from tests.support.documents import smallest
 from tests.support.paths import JOBAUTO
 from tests.support.ports import free_port
 from tests.support.processes import clean_environment
 
-APPLICATION = {
-    "$schema": "https://example.org/schema.json",
-    "name": {"en": "Probe", "cs": "Sonda"},
-    "description": "Looks",
-    "executable": "probe",
-    "environment": {"COUNT": {"type": "integer"}, "KEY": {"type": "password"}},
-}
+APPLICATION = smallest(
+    name={"en": "Probe", "cs": "Sonda"},
+    environment={"COUNT": {"type": "integer"}, "KEY": {"type": "password"}},
+)
 COMPANY = "kind: company\nslug: acme\nname: Acme\n"
 STARTS_WITHIN = 60  # seconds
 TEMPLATE = "kind: runtemplate\ncompany: acme\napp: Sonda\nname: Nightly\n"
@@ -66,6 +65,12 @@ class Home:
             timeout=60,
             check=False,
         )
+
+    def told(self, *words: str, code: int = 0, stdin: str = "") -> Any:
+        """What a command says as JSON."""
+        done = self.run(*words, "--json", stdin=stdin)
+        assert done.returncode == code, (done.stdout, done.stderr)
+        return json.loads(done.stdout)
 
     def write(self, **files: str) -> None:
         """Write the files that are applied; an underscore in a name stands for its dot."""

@@ -26,6 +26,9 @@ from jobauto_prefect.ledger.states import LIVE_TASKS, TaskReason
 from jobauto_prefect.ledger.store import Ledger
 from jobauto_prefect.settings import Settings
 from tests.support.breakable import Part, Relay
+from tests.support.databases import database
+from tests.support.documents import smallest
+from tests.support.ledger_rows import fetch_all
 from tests.support.paths import JOBAUTO
 from tests.support.ports import free_port
 from tests.support.processes import clean_environment
@@ -77,14 +80,8 @@ class Installation:
         program = self.settings.home / "bin" / name.lower()
         program.write_text(script)
         program.chmod(0o755)
-        definition = {
-            "$schema": "https://example.com/application.schema.json",
-            "name": name,
-            "description": "A script of a test",
-            "executable": str(program),
-            "uuid": str(uuid4()),
-            "environment": environment,
-        }
+        own = {"executable": str(program), "uuid": str(uuid4())}
+        definition = smallest(name=name, environment=environment, **own)
         self.rest.post("/app/", json=definition).raise_for_status()
 
     def add_template(self, name: str, **members: Any) -> dict[str, Any]:
@@ -149,8 +146,7 @@ class Installation:
         eventually(lambda: not any(task.state in LIVE_TASKS for task in self._tasks()), PATIENCE)
 
     def _tasks(self) -> list[Task]:
-        with self.ledger.reading() as session:
-            return list(session.query(Task).order_by(Task.id))
+        return fetch_all(self.ledger, Task)
 
     def match(self) -> Findings:
         """Assign the processes that started to the windows: template and start."""
@@ -207,15 +203,12 @@ class Installation:
 
 @contextmanager
 def run_installation(
-    ledger_url: str,
-    prefect_url: str,
-    home: Path,
-    lease_seconds: float,
-    variables: Mapping[str, str] | None = None,
+    ledger_url: str, home: Path, lease_seconds: float, variables: Mapping[str, str] | None = None
 ) -> Iterator[Installation]:
     """A running installation on PostgreSQL: Prefect, facade, two services, two workers.
 
-    The first worker reaches the facade through a relay. All parts get these further variables.
+    The ledger has its tables already, and Prefect gets a database of its own. The first worker
+    reaches the facade through a relay. All parts get these further variables.
     """
     for folder in ("marks", "bin", "config"):
         (home / folder).mkdir()
@@ -234,6 +227,8 @@ def run_installation(
     # The tables may be those of a former release.
     ledger = ledger_at(make_engine(settings.ledger_url), settings.key_path)
     with contextlib.ExitStack() as stack:
+        own = stack.enter_context(database("postgresql", home))
+        prefect_url = own.replace("postgresql://", "postgresql+asyncpg://")
         relay = stack.enter_context(Relay(port))
         token = worker_token(ledger, "town")
         parts = _parts(settings, prefect_url, relay, token, variables or {})

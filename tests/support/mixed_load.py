@@ -14,6 +14,7 @@ from sqlalchemy.exc import DBAPIError
 from jobauto_prefect.ledger.records import RunTemplate
 from tests.support.adapters import AdapterDatabase
 from tests.support.installation import PATIENCE, Installation
+from tests.support.ledger_rows import count_rows, fetch
 from tests.support.waits import eventually
 
 LONGEST = 300  # seconds that one request may be repeated
@@ -77,15 +78,13 @@ class Load:
             members = {"deadline_offset": "+1h", "overlap": "parallel"}
             installation.add_template(f"at {delay}", interv="i", delay=delay, **members)
         eventually(lambda: self._known() == len(KINDS) + 60 // WINDOWS_EVERY, PATIENCE)
-        with installation.ledger.reading() as session:
-            paused = session.get_one(RunTemplate, self.templates["paused"])
-            self.pausable = paused.deployment_id
+        paused = fetch(installation.ledger, RunTemplate, self.templates["paused"])
+        self.pausable = paused.deployment_id
 
     def _known(self) -> int:
         """How many templates Prefect knows."""
-        with self.installation.ledger.reading() as session:
-            known = RunTemplate.deployment_id.is_not(None)
-            return session.query(RunTemplate).filter(known).count()
+        known = RunTemplate.deployment_id.is_not(None)
+        return count_rows(self.installation.ledger, RunTemplate, known)
 
     def post(self, name: str) -> int | None:
         """Post a job of this template; its id, None: it was refused for good."""

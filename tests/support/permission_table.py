@@ -21,7 +21,7 @@ from jobauto_prefect.ledger.records import (
 )
 from jobauto_prefect.ledger.store import Ledger
 from tests.support.definitions import PROBE
-from tests.support.records import MAIL_TYPE
+from tests.support.records import MAIL_TYPE, ok
 
 # What a person is: roles, and the membership of the company the records belong to.
 PEOPLE: dict[str, tuple[tuple[str, ...], str | None]] = {
@@ -197,9 +197,7 @@ def make_company_records(rest: httpx.Client, ledger: Ledger) -> dict[str, int]:
     ids: dict[str, int] = {}
 
     def make(item: str, body: dict[str, Any], key: str | None = None) -> None:
-        answer = rest.post(f"/{item}/", json=fill_in(body, ids))
-        assert answer.status_code == 201, answer.text
-        ids[key or item] = answer.json()["id"]
+        ids[key or item] = ok(rest.post(f"/{item}/", json=fill_in(body, ids)), 201)["id"]
 
     make("app", PROBE)
     make("company", {"slug": "here", "name": "Here"})

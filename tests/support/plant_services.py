@@ -5,12 +5,15 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 
+from sqlalchemy import select
+
 from jobauto_prefect.engine.api import PrefectApi
 from jobauto_prefect.engine.context import EngineContext
 from jobauto_prefect.engine.outbox_worker import OutboxWorker
 from jobauto_prefect.engine.services.window_scheduler import MissingRunMonitor, WindowScheduler
 from jobauto_prefect.engine.sync.drift_monitor import DriftMonitor
 from jobauto_prefect.ledger.records import Job, RunTemplate, Task
+from tests.support.ledger_rows import fetch, fetch_all
 from tests.support.paths import JOBAUTO
 from tests.support.processes import running
 from tests.support.waits import eventually
@@ -76,18 +79,15 @@ class Watch:
 
     def record(self) -> RunTemplate:
         """The run template of the plant."""
-        with self._plant.ledger.reading() as session:
-            return session.get_one(RunTemplate, self._plant.template["id"])
+        return fetch(self._plant.ledger, RunTemplate, self._plant.template["id"])
 
     def tasks(self) -> list[Task]:
         """All tasks, by their windows."""
-        with self._plant.ledger.reading() as session:
-            return list(session.query(Task).order_by(Task.window_start))
+        return fetch_all(self._plant.ledger, select(Task).order_by(Task.window_start))
 
     def jobs(self) -> list[Job]:
         """All jobs, the oldest first."""
-        with self._plant.ledger.reading() as session:
-            return list(session.query(Job).order_by(Job.id))
+        return fetch_all(self._plant.ledger, Job)
 
     def runs(self, *states: str) -> list[dict[str, object]]:
         """The deployment's flow runs in these states."""

@@ -8,7 +8,7 @@ from typing import Any
 from uuid import uuid4
 
 from tests.support.counting_proxy import Counted
-from tests.support.homes import InProcessHome
+from tests.support.homes import APPLICATION, InProcessHome
 from tests.support.servers import prefect_client
 
 PATIENCE = 150  # seconds; what somebody who was killed had taken is free after 60
@@ -23,12 +23,6 @@ class PrefectHome(InProcessHome):
         self.prefect = prefect
         self.rest = prefect_client(api)
         self.environment |= {"PREFECT_API_URL": prefect.url, "JOBAUTO_POOL": f"pool-{self.slug}"}
-
-    def told(self, *words: str, code: int = 0) -> Any:
-        """What a command says as JSON."""
-        done = self.run(*words, "--json")
-        assert done.returncode == code, (done.stdout, done.stderr)
-        return json.loads(done.stdout)
 
     def actions(self, *words: str, code: int = 0) -> dict[str, str]:
         """What `plan` says becomes of each record."""
@@ -54,16 +48,8 @@ class PrefectHome(InProcessHome):
 
     def definition(self, **members: Any) -> str:
         """A definition whose name is this company's own."""
-        return json.dumps(
-            {
-                "$schema": "https://example.org/schema.json",
-                "name": {"en": f"Probe {self.slug}", "cs": f"Sonda {self.slug}"},
-                "description": "Looks",
-                "executable": "probe",
-                "environment": {"COUNT": {"type": "integer"}, "KEY": {"type": "password"}},
-                **members,
-            }
-        )
+        name = {"en": f"Probe {self.slug}", "cs": f"Sonda {self.slug}"}
+        return json.dumps(APPLICATION | {"name": name} | members)
 
     def company(self, **members: Any) -> dict[str, Any]:
         """Its company, as files say it."""

@@ -1,10 +1,13 @@
 """Processes of a test: what they are told, and that they end."""
 
 import contextlib
+import gc
+import multiprocessing
 import os
 import signal
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 
 ENDS_WITHIN = 10  # seconds
@@ -29,6 +32,21 @@ def running(
         except subprocess.TimeoutExpired:
             os.killpg(process.pid, signal.SIGKILL)
             process.wait()
+
+
+def forked(work: Callable[[], object]) -> BaseProcess:
+    """A copy of this process that does that alone: it has all modules, which take seconds to load.
+
+    What it needs of a ledger it opens itself; the connections of this process are not its own.
+    """
+
+    def alone() -> None:
+        gc.freeze()  # it must not close what this process has lost sight of
+        work()
+
+    process = multiprocessing.get_context("fork").Process(target=alone, daemon=True)
+    process.start()
+    return process
 
 
 def clean_environment() -> dict[str, str]:

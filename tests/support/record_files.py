@@ -1,6 +1,5 @@
 """Files of records, and a home that applies them."""
 
-import json
 from typing import Any
 
 import yaml
@@ -11,12 +10,6 @@ from tests.support.homes import InProcessHome
 
 class FilesHome(InProcessHome):
     """A home whose commands say what they did as JSON."""
-
-    def told(self, *words: str, code: int = 0) -> Any:
-        """What a command says as JSON."""
-        done = self.run(*words, "--json")
-        assert done.returncode == code, (done.stdout, done.stderr)
-        return json.loads(done.stdout)
 
     def write_records(self, *documents: dict[str, Any]) -> None:
         """Write the file that is planned and applied."""

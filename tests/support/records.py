@@ -51,6 +51,16 @@ def post(rest: httpx.Client, path: str, status: int = 201, **body: Any) -> dict[
     return ok(rest.post(path, json=body), status)
 
 
+def errors(answer: httpx.Response, status: int = 400) -> dict[str, str]:
+    """Pointer -> message of a refusal."""
+    return {one["pointer"]: one["message"] for one in ok(answer, status)["details"]}
+
+
+def pointers(answer: httpx.Response, status: int = 400) -> list[str]:
+    """What a refusal is about."""
+    return [one["pointer"] for one in ok(answer, status)["details"]]
+
+
 def make_template(rest: httpx.Client, **members: Any) -> dict[str, Any]:
     """A run template of the probe, in a company of its own."""
     ok(rest.post("/app/", json=PROBE), 201)

@@ -24,6 +24,7 @@ from tests.support.claims import (
     renewal_of,
     report,
 )
+from tests.support.ledger_rows import fetch_all
 from tests.support.records import make_template
 
 NOON = datetime(2026, 5, 4, 12, tzinfo=UTC)  # a Monday
@@ -69,8 +70,7 @@ class Timeline:
 
     def tasks(self) -> list[Task]:
         """All tasks, by their windows."""
-        with self.ledger.reading() as session:
-            return list(session.scalars(select(Task).order_by(Task.window_start)))
+        return fetch_all(self.ledger, select(Task).order_by(Task.window_start))
 
     def states(self) -> list[tuple[str, str | None]]:
         """State and reason of each task."""
@@ -78,13 +78,11 @@ class Timeline:
 
     def jobs(self) -> list[Job]:
         """All jobs, the oldest first."""
-        with self.ledger.reading() as session:
-            return list(session.scalars(select(Job).order_by(Job.id)))
+        return fetch_all(self.ledger, Job)
 
     def pending_subjects(self, kind: str) -> list[int]:
         """What the messages of a kind that wait for Prefect are about."""
-        with self.ledger.reading() as session:
-            return list(session.scalars(pending_subjects(OutboxKind(kind))))
+        return fetch_all(self.ledger, pending_subjects(OutboxKind(kind)))
 
     def bind(self, job: Job) -> None:
         """Prefect, which is away, has a run of this job: what it is to be told of that waits."""

@@ -16,6 +16,7 @@ from jobauto_prefect.ledger.opening import open_ledger
 from jobauto_prefect.ledger.secrets import create_key
 from jobauto_prefect.ledger.store import Ledger
 from jobauto_prefect.settings import Settings
+from tests.support.documents import smallest
 from tests.support.ports import free_port
 from tests.support.processes import clean_environment, is_alive, running
 from tests.support.records import own_name
@@ -54,9 +55,18 @@ class Plant:
     def with_template(self, name: str, pool: str) -> "Plant":
         """The same, with another template of the same application."""
         env = self.template["env"] | {"PASSWORD": SECRET}
-        body = {"app_id": self.template["app_id"], "company": self.pool, "name": name}
-        template = self.rest.post("/runtemplate/", json={**body, "pool": pool, "env": env})
-        return replace(self, template=template.raise_for_status().json())
+        return self._with(name, app_id=self.template["app_id"], pool=pool, env=env)
+
+    def with_application(self, definition: dict[str, Any], **members: Any) -> "Plant":
+        """The same, with a template of another application."""
+        body = definition | {"uuid": str(uuid4()), "name": f"{definition['name']} {self.pool}"}
+        app = self.rest.post("/app/", json=body).raise_for_status().json()
+        return self._with(definition["name"], app_id=app["id"], **members)
+
+    def _with(self, name: str, **members: Any) -> "Plant":
+        body = {"company": self.pool, "name": name, **members}
+        template = self.rest.post("/runtemplate/", json=body).raise_for_status().json()
+        return replace(self, template=template)
 
     def other_template(self, name: str) -> "Plant":
         """The same, with the template of that name."""
@@ -278,13 +288,11 @@ def _build(
 
 
 def _definition(executable: Path) -> dict[str, Any]:
-    return {
-        "$schema": "https://example.com/application.schema.json",
-        "name": f"Probe {executable.name}",
-        "description": "Says what it is told",
-        "executable": str(executable),
-        "uuid": str(uuid4()),
-        "environment": {
+    return smallest(
+        name=f"Probe {executable.name}",
+        executable=str(executable),
+        uuid=str(uuid4()),
+        environment={
             "MARKS": {"type": "string", "required": True},
             "COMPANY": {"type": "string"},
             "PASSWORD": {"type": "password"},
@@ -292,10 +300,10 @@ def _definition(executable: Path) -> dict[str, Any]:
             "SECONDS_TO_SLEEP": {"type": "float", "defval": 0},
             "EXIT_WITH": {"type": "integer", "defval": 0},
         },
-        "exitCodes": {
+        exitCodes={
             "0": {"description": "All is well", "severity": "success"},
             "3": {"description": "Half of it", "severity": "warning"},
             "4": {"description": "Nothing to do", "severity": "info"},
             "7": {"description": "The bank is closed", "severity": "error"},
         },
-    }
+    )

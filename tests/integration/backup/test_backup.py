@@ -49,6 +49,7 @@ from tests.support.backups import PASSPHRASE, Installations
 from tests.support.claims import granted, own_run_of, refused, start_workers
 from tests.support.databases import both_databases, on_postgresql, on_sqlite
 from tests.support.homes import InProcessHome
+from tests.support.ledger_rows import fetch_all, fetch_one
 from tests.support.prefect_database import provide_prefect_database
 from tests.support.secrets import secret
 from tests.support.servers import client, facade, worker_token
@@ -57,8 +58,7 @@ HOUR = timedelta(hours=1)
 
 
 def companies(ledger: Ledger) -> set[str]:
-    with ledger.reading() as session:
-        return set(session.scalars(select(Company.slug)))
+    return set(fetch_all(ledger, select(Company.slug)))
 
 
 @both_databases
@@ -102,9 +102,10 @@ def test_all_that_was_acknowledged_is_in_it_and_the_trail_is_whole(
     found = verify(ledger)
     assert (found.damages, found.seals > 0) == ([], True)
     assert done.begun.frozen_since is not None
-    with installations.ledger.reading() as session:
-        entry = session.scalars(select(AuditEntry).where(AuditEntry.entity_type == "Backup")).one()
-        assert (entry.action, entry.changes["size"]) == ("create", [None, made.size])
+    entry = fetch_one(
+        installations.ledger, select(AuditEntry).where(AuditEntry.entity_type == "Backup")
+    )
+    assert (entry.action, entry.changes["size"]) == ("create", [None, made.size])
     ledger.close()
 
 

@@ -9,6 +9,7 @@ from sqlalchemy import select
 from jobauto_prefect.ledger.audit.trail import SERVICE
 from jobauto_prefect.ledger.records import App
 from tests.support.counted_facade import QUIET, CountedFacade
+from tests.support.records import ok
 
 
 def _files(count: int) -> list[dict[str, str]]:
@@ -27,9 +28,7 @@ def _files(count: int) -> list[dict[str, str]]:
 
 async def _asked(counted: CountedFacade, count: int, **more: Any) -> Any:
     asked = {"files": _files(count), **more}
-    answer = await counted.rest.post("/apply.json", json=asked)
-    assert answer.status_code == 200, answer.text
-    return answer.json()
+    return ok(await counted.rest.post("/apply.json", json=asked))
 
 
 @pytest.mark.parametrize("count", [2, 40])

@@ -5,6 +5,7 @@ import asyncio
 from jobauto_prefect.ledger.records import Job, RunTemplate
 from tests.support.counted_facade import CountedFacade
 from tests.support.counting_proxy import Counted as Calls
+from tests.support.ledger_rows import fetch
 from tests.support.waits import eventually
 
 
@@ -12,8 +13,7 @@ async def _until_run(counted: CountedFacade, job_id: int) -> None:
     """Return when the flow run of a job is known."""
 
     def known() -> bool:
-        with counted.ledger.reading() as session:
-            return session.get_one(Job, job_id).flow_run_id is not None
+        return fetch(counted.ledger, Job, job_id).flow_run_id is not None
 
     await asyncio.to_thread(eventually, known)
 
@@ -25,8 +25,7 @@ async def test_a_posted_job_is_one_call_of_prefect_with_name_and_labels(
     template = await counted.template()
     first = await counted.made("/job/", {"runtemplate_id": template})  # applies the template
     await _until_run(counted, first["id"])
-    with counted.ledger.reading() as session:
-        deployment = session.get_one(RunTemplate, template).deployment_id
+    deployment = fetch(counted.ledger, RunTemplate, template).deployment_id
     await asyncio.to_thread(eventually, lambda: counted.ledger_messages() == 0)
     calls.calls.clear()
     with counted.asked.during():

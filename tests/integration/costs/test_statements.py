@@ -4,7 +4,6 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from sqlalchemy import select
 
 from jobauto_prefect.definitions.validation import report
 from jobauto_prefect.jobs.windows import due_windows
@@ -14,6 +13,7 @@ from jobauto_prefect.ledger.records import Job, RunTemplate
 from tests.support.claims import DEPLOYMENT, renewal_of
 from tests.support.counted_facade import CountedFacade
 from tests.support.documents import smallest
+from tests.support.ledger_rows import fetch, fetch_all
 
 HOUR = timedelta(hours=1)
 
@@ -33,8 +33,7 @@ async def _apply(counted: CountedFacade, **members: Any) -> int:
 
 
 def _own_run(counted: CountedFacade, job_id: int) -> dict[str, Any]:
-    with counted.ledger.reading() as session:
-        key = run_key(session.get_one(Job, job_id))
+    key = run_key(fetch(counted.ledger, Job, job_id))
     return {"parameters": {"jobauto": {"job": job_id}}, "idempotency_key": key}
 
 
@@ -198,8 +197,7 @@ async def test_an_attempt_at_a_task(counted: CountedFacade) -> None:
         due_windows.open_until(
             session, session.get_one(RunTemplate, template), session.clock() + HOUR
         )
-    with counted.ledger.reading() as session:
-        jobs = session.scalars(select(Job).order_by(Job.id)).all()
+    jobs = fetch_all(counted.ledger, Job)
     assert jobs
     run = _own_run(counted, jobs[0].id)
     with counted.asked.during():

@@ -38,6 +38,7 @@ from jobauto_prefect.runtime.protocol import PrefectState, RunStatus
 from jobauto_prefect.settings import Settings
 from tests.support.breakable import LossyRelay
 from tests.support.databases import database
+from tests.support.ledger_rows import fetch, fetch_all
 from tests.support.ports import free_port
 from tests.support.prefect_server import SERVICES, STARTS_WITHIN
 from tests.support.processes import clean_environment, running
@@ -123,8 +124,7 @@ class HandOver:
 
     def bound(self, job_ids: list[int]) -> dict[int, UUID | None]:
         """Job -> flow run."""
-        with self.context.ledger.reading() as session:
-            return {job_id: session.get_one(Job, job_id).flow_run_id for job_id in job_ids}
+        return {job_id: fetch(self.context.ledger, Job, job_id).flow_run_id for job_id in job_ids}
 
     async def until_bound(self, job_ids: list[int]) -> None:
         """Return when each has a flow run."""
@@ -141,8 +141,7 @@ class HandOver:
 
     async def runs(self) -> dict[str, Any]:
         """Flow run -> what Prefect has of it, of all runs of the deployment."""
-        with self.context.ledger.reading() as session:
-            deployment = session.get_one(RunTemplate, self.template).deployment_id
+        deployment = fetch(self.context.ledger, RunTemplate, self.template).deployment_id
         wanted = {"deployments": {"id": {"any_": [str(deployment)]}}}
         runs = await self.context.prefect.post("/flow_runs/filter", wanted)
         return {run["id"]: run for run in runs}
@@ -157,8 +156,7 @@ class HandOver:
             assert runs[str(run)]["labels"]["jobauto.job"] == job_id
             assert runs[str(run)]["parameters"]["jobauto"] == {"job": job_id}
             assert runs[str(run)]["state_type"] == "SCHEDULED"
-        with self.context.ledger.reading() as session:
-            assert session.query(OutboxMessage).all() == []
+        assert fetch_all(self.context.ledger, OutboxMessage) == []
 
 
 @pytest.fixture
@@ -236,8 +234,7 @@ async def test_two_messages_about_one_job_make_one_run(hand_over: HandOver) -> N
 
 async def test_what_the_database_refuses_takes_no_other_run_with_it(hand_over: HandOver) -> None:
     """PostgreSQL keeps no NUL, and then takes back what the same call has created before."""
-    with hand_over.context.ledger.reading() as session:
-        deployment = session.get_one(RunTemplate, hand_over.template).deployment_id
+    deployment = fetch(hand_over.context.ledger, RunTemplate, hand_over.template).deployment_id
     assert deployment is not None
     now = hand_over.context.ledger.clock()
     asked = [NewRun(f"run {text}", now, {"TEXT": text}) for text in ("a", "\0", "b")]

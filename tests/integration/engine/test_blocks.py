@@ -16,9 +16,8 @@ from jobauto_prefect.engine.sync.drift_monitor import correct_all
 from jobauto_prefect.ledger.records import Credential, CredentialType, RunTemplate
 from jobauto_prefect.ledger.store import Ledger
 from jobauto_prefect.settings import Settings
-from tests.support.audit_trail import entries
 from tests.support.claims import claim_of, granted, refused, start_workers
-from tests.support.outbox import has_no_messages
+from tests.support.ledger_rows import entries, fetch, has_no_messages
 from tests.support.records import BANK_PIN, BANK_TYPE, make_template, post
 from tests.support.secrets import secret
 from tests.support.servers import client, reach_prefect, worker_token
@@ -51,8 +50,7 @@ def make(rest: httpx.Client, company: str, **kind: Any) -> tuple[dict[str, Any],
 
 
 def held(ledger: Ledger, kind: Any, number: int) -> Any:
-    with ledger.reading() as session:
-        return session.get_one(kind, number)
+    return fetch(ledger, kind, number)
 
 
 def block(prefect: httpx.Client, ledger: Ledger, credential: dict[str, Any]) -> dict[str, Any]:

@@ -22,8 +22,7 @@ from jobauto_prefect.ledger.outbox import OutboxKind, enqueue
 from jobauto_prefect.ledger.records import AuditEntry, EventRule, RunTemplate
 from jobauto_prefect.ledger.store import Ledger
 from jobauto_prefect.settings import Settings
-from tests.support.audit_trail import entries
-from tests.support.outbox import has_no_messages
+from tests.support.ledger_rows import entries, fetch, has_no_messages
 from tests.support.records import make_template
 from tests.support.servers import reach_prefect
 from tests.support.waits import eventually
@@ -50,8 +49,7 @@ class Place:
 
     @property
     def record(self) -> RunTemplate:
-        with self._ledger.reading() as session:
-            return session.get_one(RunTemplate, self.id)
+        return fetch(self._ledger, RunTemplate, self.id)
 
     @property
     def path(self) -> str:
@@ -261,8 +259,7 @@ def test_automations_come_back_and_are_audited_once(
         return number
 
     def automation(rule_id: int) -> str:
-        with ledger.reading() as session:
-            return f"/automations/{session.get_one(EventRule, rule_id).automation_id}"
+        return f"/automations/{fetch(ledger, EventRule, rule_id).automation_id}"
 
     changed, deleted = chain(second), chain(third)
     eventually(lambda: has_no_messages(ledger))

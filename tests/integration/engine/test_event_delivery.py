@@ -31,7 +31,7 @@ from tests.support.claims import claim_of, granted, refused, report, start_worke
 from tests.support.company_pair import member_token
 from tests.support.databases import on_sqlite
 from tests.support.definitions import PROBE
-from tests.support.outbox import has_no_messages
+from tests.support.ledger_rows import fetch, fetch_all, fetch_one, has_no_messages
 from tests.support.records import make_template, ok, own_name
 from tests.support.secrets import SECRET
 from tests.support.servers import client, reach_prefect, worker_token
@@ -86,8 +86,7 @@ class World:
         """The automation of a rule, once Prefect has it."""
 
         def look() -> UUID | None:
-            with self.ledger.reading() as session:
-                return session.get_one(EventRule, rule_id or self.rule).automation_id
+            return fetch(self.ledger, EventRule, rule_id or self.rule).automation_id
 
         automation_id = eventually(look)
         time.sleep(HEEDED_AFTER)
@@ -97,8 +96,7 @@ class World:
     def read(self) -> list[int]:
         """Read the source; the ids of its events."""
         Poller(self.ledger, self.settings).read(self.source)
-        with self.ledger.reading() as session:
-            return list(session.scalars(select(Event.id).order_by(Event.id)))
+        return fetch_all(self.ledger, select(Event.id).order_by(Event.id))
 
     def tell(self) -> None:
         """Emit what Prefect has not heard."""
@@ -120,8 +118,7 @@ class World:
 
     def runs(self, template_id: int | None = None) -> list[dict[str, Any]]:
         """The flow runs of a template."""
-        with self.ledger.reading() as session:
-            template = session.get_one(RunTemplate, template_id or self.template["id"])
+        template = fetch(self.ledger, RunTemplate, template_id or self.template["id"])
         of_deployment = {"deployments": {"id": {"any_": [str(template.deployment_id)]}}}
         found: list[dict[str, Any]] = self.prefect.post(
             "/flow_runs/filter", json=of_deployment
@@ -129,8 +126,7 @@ class World:
         return found
 
     def delivery(self, event: int) -> Delivery:
-        with self.ledger.reading() as session:
-            return session.scalars(select(Delivery).where(Delivery.event_id == event)).one()
+        return fetch_one(self.ledger, select(Delivery).where(Delivery.event_id == event))
 
     def claim_of(self, run: dict[str, Any]) -> dict[str, Any]:
         return claim_of(
@@ -168,8 +164,7 @@ def test_a_rule_is_an_automation_that_follows_its_record(world: World) -> None:
     world.rest.post("/runtemplate/", json=renamed)
 
     def deployment() -> UUID | None:
-        with world.ledger.reading() as session:
-            return session.get_one(RunTemplate, world.template["id"]).deployment_id
+        return fetch(world.ledger, RunTemplate, world.template["id"]).deployment_id
 
     eventually(lambda: world.automation()["actions"][0]["deployment_id"] == str(deployment()))
     eventually(lambda: world.automation()["name"].startswith("acme/other"))
@@ -239,8 +234,7 @@ def test_a_change_starts_a_run_and_its_end_the_next_one(world: World, claims: ht
     assert launched["environment"]["COUNT"] == str(launch["job_id"])
     assert launched["environment"]["WHO"] == "success"
     assert launched["environment"]["EVENT_OPERATION"] == "success"
-    with world.ledger.reading() as session:
-        assert session.get_one(Job, launched["job_id"]).schedule_type == "chained"
+    assert fetch(world.ledger, Job, launched["job_id"]).schedule_type == "chained"
 
 
 @pytest.mark.spec("6.6")
@@ -280,8 +274,7 @@ def test_what_an_automation_misses_is_started_all_the_same(
     assert started.state == "started"
 
     def bound() -> UUID | None:
-        with world.ledger.reading() as session:
-            return session.get_one(Job, started.job_id).flow_run_id
+        return fetch(world.ledger, Job, started.job_id).flow_run_id
 
     run_id = eventually(bound)
     (run,) = world.runs()
@@ -346,6 +339,5 @@ def test_with_prefect_away_events_wait_and_come_in_order(
     (source,) = (one for one in told[0]["related"] if "role" in str(one))
     assert source["prefect.resource.name"] == "erp"
     world.tell()
-    with world.ledger.reading() as session:
-        assert session.scalars(select(Event).where(Event.emitted_at.is_(None))).all() == []
+    assert fetch_all(world.ledger, select(Event).where(Event.emitted_at.is_(None))) == []
     eventually(lambda: has_no_messages(world.ledger))

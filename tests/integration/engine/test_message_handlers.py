@@ -7,7 +7,6 @@ from uuid import UUID
 
 import httpx
 import pytest
-from sqlalchemy import select
 
 from jobauto_prefect.engine.api import PrefectApi
 from jobauto_prefect.engine.context import EngineContext
@@ -19,7 +18,7 @@ from jobauto_prefect.ledger.outbox import OutboxKind, enqueue
 from jobauto_prefect.ledger.records import Job, OutboxMessage, RunTemplate
 from jobauto_prefect.ledger.store import Ledger
 from jobauto_prefect.settings import Settings
-from tests.support.outbox import has_no_messages
+from tests.support.ledger_rows import fetch, fetch_one, has_no_messages
 from tests.support.records import make_template
 from tests.support.secrets import SECRET, secret
 from tests.support.servers import client, facade, reach_prefect, user_token
@@ -43,8 +42,7 @@ def test_a_template_becomes_a_deployment_and_a_job_a_flow_run(
     env = {"GREETING": "hi", "PASSWORD": SECRET}
     made = make_template(rest, interv="h", env=env)
     eventually(lambda: has_no_messages(ledger))
-    with ledger.reading() as session:
-        deployment_id = session.get_one(RunTemplate, made["id"]).deployment_id
+    deployment_id = fetch(ledger, RunTemplate, made["id"]).deployment_id
     deployment = prefect.get(f"/deployments/{deployment_id}").json()
     assert deployment["name"] == "acme - daily"
     assert "company:acme" in deployment["tags"]
@@ -66,8 +64,7 @@ def test_prefects_scheduler_makes_the_runs_of_a_template_with_an_interval(
 ) -> None:
     made = make_template(rest, name="each minute", interv="i")
     eventually(lambda: has_no_messages(ledger))
-    with ledger.reading() as session:
-        deployment_id = session.get_one(RunTemplate, made["id"]).deployment_id
+    deployment_id = fetch(ledger, RunTemplate, made["id"]).deployment_id
     scheduled = {"deployments": {"id": {"any_": [str(deployment_id)]}}}
     runs = eventually(lambda: prefect.post("/flow_runs/filter", json=scheduled).json())
     assert all(run["auto_scheduled"] for run in runs)
@@ -87,8 +84,7 @@ def test_what_is_applied_twice_is_written_once(
 ) -> None:
     made = make_template(rest)
     eventually(lambda: has_no_messages(ledger))
-    with ledger.reading() as session:
-        deployment_id = session.get_one(RunTemplate, made["id"]).deployment_id
+    deployment_id = fetch(ledger, RunTemplate, made["id"]).deployment_id
     before = prefect.get(f"/deployments/{deployment_id}").json()
     rest.post("/runtemplate/", json={"id": made["id"], "name": "daily"})
     eventually(lambda: has_no_messages(ledger))
@@ -100,8 +96,7 @@ def test_a_deployment_deleted_in_prefect_is_made_again_for_the_next_job(
 ) -> None:
     made = make_template(rest)
     eventually(lambda: has_no_messages(ledger))
-    with ledger.reading() as session:
-        deployment_id = session.get_one(RunTemplate, made["id"]).deployment_id
+    deployment_id = fetch(ledger, RunTemplate, made["id"]).deployment_id
     prefect.delete(f"/deployments/{deployment_id}").raise_for_status()
     job = rest.post("/job/", json={"runtemplate_id": made["id"]}).json()
     bound = eventually(lambda: bound_job(ledger, job["id"]))
@@ -194,8 +189,7 @@ def test_the_reconciler_makes_both_sides_tell_the_same(
     asyncio.run(once())
     shown = prefect.get(f"/flow_runs/{over.flow_run_id}").json()["state"]
     assert (shown["type"], shown["message"]) == ("COMPLETED", "all is well")
-    with ledger.reading() as session:
-        assert session.get_one(Job, cancelled.id).state == "cancelled"
+    assert fetch(ledger, Job, cancelled.id).state == "cancelled"
 
 
 def test_a_running_run_that_nobody_claims_becomes_crashed_after_a_minute(
@@ -265,8 +259,7 @@ def test_a_name_prefect_refuses_and_a_name_that_is_taken_are_made_fit(
         "/runtemplate/", json={"app_id": first["app_id"], "company": "acme", "name": "in % out"}
     ).json()
     eventually(lambda: has_no_messages(ledger))
-    with ledger.reading() as session:
-        ids = [session.get_one(RunTemplate, one["id"]).deployment_id for one in (first, second)]
+    ids = [fetch(ledger, RunTemplate, one["id"]).deployment_id for one in (first, second)]
     names = [prefect.get(f"/deployments/{one}").json()["name"] for one in ids]
     assert len(set(names)) == 2
     assert not any(character in "".join(names) for character in "/%&<>")
@@ -302,5 +295,4 @@ async def test_an_outbox_worker_that_is_stopped_gives_its_message_back(
         carrying.cancel()
         await asyncio.gather(carrying, return_exceptions=True)
     silent.close()
-    with ledger.reading() as session:
-        assert session.scalars(select(OutboxMessage)).one().taken_until is None
+    assert fetch_one(ledger, OutboxMessage).taken_until is None

@@ -9,7 +9,7 @@ from uuid import uuid4
 
 import httpx
 import pytest
-from sqlalchemy import update
+from sqlalchemy import select, update
 
 from jobauto_prefect.engine.api import PrefectApi
 from jobauto_prefect.engine.context import EngineContext
@@ -23,6 +23,7 @@ from jobauto_prefect.ledger.store import Ledger
 from jobauto_prefect.settings import Settings
 from tests.support.databases import both_databases
 from tests.support.held_transport import HeldTransport
+from tests.support.ledger_rows import count_rows, fetch, fetch_all
 from tests.support.records import make_template, own_name
 from tests.support.servers import client, facade, user_token
 
@@ -123,8 +124,7 @@ def held_messages(ledger: Ledger) -> int:
 
 
 def run_id(ledger: Ledger, job_id: int) -> Any:
-    with ledger.reading() as session:
-        return session.get_one(Job, job_id).flow_run_id
+    return fetch(ledger, Job, job_id).flow_run_id
 
 
 @both_databases
@@ -193,8 +193,7 @@ async def test_who_ends_gives_back_the_run_templates_in_hand(
         await eventually(lambda: transport.held == AT_ONCE // 2)
         assert free(ledger) < MANY
     assert free(ledger) == MANY
-    with ledger.reading() as session:
-        assert session.query(NamedLock).filter(NamedLock.name.startswith("template ")).all() == []
+    assert fetch_all(ledger, select(NamedLock).where(NamedLock.name.startswith("template "))) == []
 
 
 @both_databases
@@ -267,8 +266,7 @@ async def test_who_is_told_to_end_while_being_woken_ends(
 
 def tried(ledger: Ledger) -> int:
     """How many messages were put off."""
-    with ledger.reading() as session:
-        return session.query(OutboxMessage).filter(OutboxMessage.attempts > 0).count()
+    return count_rows(ledger, OutboxMessage, OutboxMessage.attempts > 0)
 
 
 def enqueue_retirements(ledger: Ledger, count: int) -> None:
@@ -280,14 +278,12 @@ def enqueue_retirements(ledger: Ledger, count: int) -> None:
 
 def waiting(ledger: Ledger) -> int:
     """How many messages there are."""
-    with ledger.reading() as session:
-        return session.query(OutboxMessage).count()
+    return count_rows(ledger, OutboxMessage)
 
 
 def free(ledger: Ledger) -> int:
     """How many messages are nobody's."""
-    with ledger.reading() as session:
-        return session.query(OutboxMessage).filter(OutboxMessage.taken_until.is_(None)).count()
+    return count_rows(ledger, OutboxMessage, OutboxMessage.taken_until.is_(None))
 
 
 def start(ledger: Ledger, template_id: int) -> int:
@@ -303,8 +299,7 @@ def start(ledger: Ledger, template_id: int) -> int:
 
 def applied(ledger: Ledger) -> int:
     """How many templates have a deployment."""
-    with ledger.reading() as session:
-        return session.query(RunTemplate).filter(RunTemplate.deployment_id.is_not(None)).count()
+    return count_rows(ledger, RunTemplate, RunTemplate.deployment_id.is_not(None))
 
 
 @both_databases

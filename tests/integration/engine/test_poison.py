@@ -34,6 +34,7 @@ from jobauto_prefect.ledger.records import (
 )
 from jobauto_prefect.runtime.protocol import OutputLines
 from tests.support.bench import Bench
+from tests.support.ledger_rows import fetch, fetch_all
 from tests.support.poison import cure, poison, poisoned_prefect, unreadable_in_prefect
 from tests.support.records import MAIL_TYPE, own_name
 from tests.support.servers import client, facade, user_token
@@ -42,8 +43,7 @@ HOUR = timedelta(hours=1)
 
 
 def deployment_of(bench: Bench, template: int) -> UUID:
-    with bench.ledger.reading() as session:
-        deployment = session.get_one(RunTemplate, template).deployment_id
+    deployment = fetch(bench.ledger, RunTemplate, template).deployment_id
     assert deployment is not None
     return deployment
 
@@ -217,8 +217,7 @@ async def flow_apps(bench: Bench) -> list[tuple[int, UUID]]:
 
 
 def to_be_applied(bench: Bench) -> set[int]:
-    with bench.ledger.reading() as session:
-        return {message.subject_id for message in session.query(OutboxMessage)}
+    return {message.subject_id for message in fetch_all(bench.ledger, OutboxMessage)}
 
 
 async def test_drift_is_corrected_beside_what_can_not_be_written(
@@ -367,8 +366,7 @@ async def test_drift_is_corrected_beside_a_block_type_that_can_not_be_read(
             rest.post("/credential_type/", json=body).raise_for_status()
     bench.later()
     await OutboxWorker(bench.context).handle_all()
-    with bench.ledger.reading() as session:
-        types = session.query(CredentialType).order_by(CredentialType.id).all()
+    types = fetch_all(bench.ledger, CredentialType)
     (lost, its_type), (sound, other) = [(each.id, each.block_type_id) for each in types[-2:]]
     for block_type in (its_type, other):
         await bench.prefect.patch(f"/block_types/{block_type}", {"description": "somebody's"})

@@ -19,7 +19,8 @@ from jobauto_prefect.ledger.states import JobState
 from jobauto_prefect.ledger.store import Ledger
 from jobauto_prefect.settings import Settings
 from tests.support.definitions import PROBE
-from tests.support.outbox import has_no_messages
+from tests.support.ledger_rows import fetch, has_no_messages
+from tests.support.records import ok
 from tests.support.servers import reach_prefect
 from tests.support.waits import eventually
 
@@ -38,10 +39,7 @@ class Named:
         self.post("company", slug="acme", name="Acme")
 
     def post(self, item: str, **fields: Any) -> dict[str, Any]:
-        answer = self.rest.post(f"/{item}/", json=fields)
-        assert answer.status_code == 201, answer.text
-        made: dict[str, Any] = answer.json()
-        return made
+        return ok(self.rest.post(f"/{item}/", json=fields), 201)
 
     def app(self, name: str, **members: Any) -> dict[str, Any]:
         """A new application of its own UUID."""
@@ -58,18 +56,15 @@ class Named:
         return found
 
     def flow_of(self, app: dict[str, Any]) -> dict[str, Any]:
-        with self.ledger.reading() as session:
-            flow_id = session.get_one(App, app["id"]).flow_id
+        flow_id = fetch(self.ledger, App, app["id"]).flow_id
         return self.get(f"/flows/{flow_id}")
 
     def deployment_of(self, template: dict[str, Any]) -> dict[str, Any]:
-        with self.ledger.reading() as session:
-            deployment_id = session.get_one(RunTemplate, template["id"]).deployment_id
+        deployment_id = fetch(self.ledger, RunTemplate, template["id"]).deployment_id
         return self.get(f"/deployments/{deployment_id}")
 
     def run_of(self, job: dict[str, Any]) -> dict[str, Any]:
-        with self.ledger.reading() as session:
-            run_id = session.get_one(Job, job["id"]).flow_run_id
+        run_id = fetch(self.ledger, Job, job["id"]).flow_run_id
         return self.get(f"/flow_runs/{run_id}")
 
     def waiting_job(self, template: dict[str, Any]) -> dict[str, Any]:

@@ -7,6 +7,7 @@ from typing import Any
 from uuid import UUID
 
 import pytest
+from sqlalchemy import select
 
 from jobauto_prefect.engine.api import PrefectApi
 from jobauto_prefect.engine.services.retention import Pruner
@@ -30,6 +31,7 @@ from jobauto_prefect.ledger.records import (
 )
 from tests.support.bench import Bench
 from tests.support.databases import both_databases
+from tests.support.ledger_rows import fetch, fetch_all
 from tests.support.poison import cure, poison
 
 
@@ -71,8 +73,7 @@ def forget_ends(bench: Bench) -> None:
 
 def left(bench: Bench, kind: type[Any], key: str = "id") -> list[Any]:
     """The keys of the rows there are."""
-    with bench.ledger.reading() as session:
-        return sorted({getattr(row, key) for row in session.query(kind)})
+    return sorted({getattr(row, key) for row in fetch_all(bench.ledger, kind)})
 
 
 def keep(bench: Bench, **bounds: int) -> Pruner:
@@ -95,9 +96,8 @@ async def test_old_jobs_go_with_all_they_left_and_one_entry_each(bench: Bench) -
     assert Counter(kind for kind, _ in gone.counts.elements()) == {Kind.JOBS: 1}
     assert left(bench, Job) == left(bench, OutputLine, "job_id") == [young]
     assert left(bench, Artifact, "job_id") == [young]
-    with bench.ledger.reading() as session:
-        of_job = session.query(AuditEntry).filter_by(entity_type="Job", entity_id=old)
-        entries = [entry for entry in of_job if entry.action == "delete"]
+    of_job = fetch_all(bench.ledger, select(AuditEntry).filter_by(entity_type="Job", entity_id=old))
+    entries = [entry for entry in of_job if entry.action == "delete"]
     assert len(entries) == 1
     assert entries[0].actor == "service"
     assert entries[0].changes["state"] == ["succeeded", None]
@@ -105,7 +105,6 @@ async def test_old_jobs_go_with_all_they_left_and_one_entry_each(bench: Bench) -
     assert (await pruner.prune()).counts.total() == 0
 
 
-@both_databases
 async def test_a_record_that_can_not_be_deleted_is_named_and_the_others_go(
     bench: Bench, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -145,7 +144,6 @@ async def test_a_record_that_can_not_be_deleted_is_named_and_the_others_go(
     assert (await pruner.prune()).counts.total() == len(places)
 
 
-@both_databases
 async def test_output_goes_before_its_job(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(steps, "LINES_AT_ONCE", 1)  # as with a job of millions of lines
     old, young = ended(bench, 31), ended(bench, 29)
@@ -160,7 +158,6 @@ async def test_output_goes_before_its_job(bench: Bench, monkeypatch: pytest.Monk
     assert left(bench, OutputLine, "job_id") == []
 
 
-@both_databases
 async def test_the_newest_jobs_stay_by_number(bench: Bench) -> None:
     jobs = [ended(bench, 1) for _ in range(5)]
     waiting = ended(bench, 1, state="scheduled", end=None, severity=None)
@@ -170,7 +167,6 @@ async def test_the_newest_jobs_stay_by_number(bench: Bench) -> None:
     assert left(bench, Job) == [*jobs[-2:], waiting]
 
 
-@both_databases
 async def test_run_templates_win_over_companies_and_these_over_the_settings(bench: Bench) -> None:
     job = ended(bench, 31)
     pruner = keep(bench, jobs_days=10)
@@ -187,7 +183,6 @@ async def test_run_templates_win_over_companies_and_these_over_the_settings(benc
     assert left(bench, Job) == []
 
 
-@both_databases
 async def test_what_somebody_counts_on_stays(bench: Bench) -> None:
     with bench.ledger.writing(SERVICE) as session:
         start = session.clock() - timedelta(days=60)
@@ -223,7 +218,6 @@ async def test_what_somebody_counts_on_stays(bench: Bench) -> None:
     assert (deleted.entity_id, deleted.company_id) == (task_id, company_of(bench))
 
 
-@both_databases
 async def test_events_go_unless_something_of_them_is_owed(bench: Bench) -> None:
     with bench.ledger.writing(SERVICE) as session:
         rule = EventRule(runtemplate_id=bench.template, runtemplate_source_id=bench.template)
@@ -314,15 +308,13 @@ async def test_two_at_once_leave_one_entry_for_each(bench: Bench) -> None:
     first, second = keep(bench, jobs_days=30), keep(bench, jobs_days=30)
     await asyncio.gather(first.prune(), second.prune())
     assert left(bench, Job) == []
-    with bench.ledger.reading() as session:
-        gone = session.query(AuditEntry).filter_by(entity_type="Job", action="delete")
-        assert sorted(entry.entity_id for entry in gone if entry.entity_id) == jobs
+    gone = fetch_all(bench.ledger, select(AuditEntry).filter_by(entity_type="Job", action="delete"))
+    assert sorted(entry.entity_id for entry in gone if entry.entity_id) == jobs
 
 
 def company_of(bench: Bench) -> int:
     """The company of the run template."""
-    with bench.ledger.reading() as session:
-        return session.get_one(RunTemplate, bench.template).company_id
+    return fetch(bench.ledger, RunTemplate, bench.template).company_id
 
 
 def say(bench: Bench, kind: type[Any], **bounds: int) -> None:
@@ -375,5 +367,4 @@ async def test_what_somebody_comes_to_count_on_meanwhile_stays(bench: Bench) -> 
     assert left(bench, Job) == left(bench, OutputLine, "job_id") == [first, again]
     assert left(bench, Task) == [task_id]
     assert left(bench, Event) == [event_id]
-    with bench.ledger.reading() as session:
-        assert session.get_one(Job, again).retry_of == first
+    assert fetch(bench.ledger, Job, again).retry_of == first

@@ -16,6 +16,7 @@ from jobauto_prefect.engine.worker.state_reporter import StateReporter
 from jobauto_prefect.ledger.records import RunTemplate
 from tests.support.bench import Bench
 from tests.support.breakable import LossyRelay
+from tests.support.ledger_rows import fetch
 
 ROUNDS = 50
 ENDS = ["COMPLETED", "FAILED", "CANCELLED", "CRASHED"]
@@ -39,8 +40,7 @@ async def is_answering() -> bool:
 
 
 def deployment(bench: Bench) -> UUID:
-    with bench.ledger.reading() as session:
-        found = session.get_one(RunTemplate, bench.template).deployment_id
+    found = fetch(bench.ledger, RunTemplate, bench.template).deployment_id
     assert found is not None
     return found
 

@@ -19,14 +19,12 @@ from jobauto_prefect.ledger.audit.trail import SERVICE
 from jobauto_prefect.ledger.records import App, EventRule, OutboxMessage, RunTemplate
 from jobauto_prefect.ledger.store import Ledger
 from jobauto_prefect.settings import Settings
-from tests.support.databases import both_databases
 from tests.support.definitions import PROBE
 from tests.support.held_transport import HeldTransport
+from tests.support.ledger_rows import fetch
 from tests.support.records import ok, post
 from tests.support.servers import client, facade, user_token
 from tests.support.waits import until
-
-pytestmark = both_databases
 
 BESIDE = 1.0
 """Seconds in which what is made again would take over what is being deleted."""
@@ -121,8 +119,7 @@ async def test_an_application_that_is_made_again_at_once_has_a_flow(
     await asyncio.to_thread(records.delete, "app", first)
     second = await asyncio.to_thread(records.app)
     await prefect_beside.hear_while_it_is_slow_to_delete("/api/flows/.*")
-    with ledger.reading() as session:
-        flow_id = session.get_one(App, second).flow_id
+    flow_id = fetch(ledger, App, second).flow_id
     assert await prefect_beside.has("flows", flow_id)
 
 
@@ -135,8 +132,7 @@ async def test_a_run_template_that_is_made_again_at_once_has_a_deployment(
     await asyncio.to_thread(records.delete, "runtemplate", first)
     second = await asyncio.to_thread(records.template, app)
     await prefect_beside.hear_while_it_is_slow_to_delete("/api/deployments/.*")
-    with ledger.reading() as session:
-        deployment_id = session.get_one(RunTemplate, second).deployment_id
+    deployment_id = fetch(ledger, RunTemplate, second).deployment_id
     assert await prefect_beside.has("deployments", deployment_id)
 
 
@@ -147,8 +143,7 @@ async def test_a_run_template_that_is_deleted_while_it_is_applied_leaves_no_depl
     await prefect_beside.hear_while_it_is_deleted(
         "/api/deployments/", lambda: records.delete("runtemplate", template)
     )
-    with ledger.reading() as session:
-        deployment_id = session.get_one(RunTemplate, template).deployment_id
+    deployment_id = fetch(ledger, RunTemplate, template).deployment_id
     assert deployment_id is not None
     assert not await prefect_beside.has("deployments", deployment_id)
 
@@ -162,7 +157,6 @@ async def test_a_rule_that_is_deleted_while_it_is_applied_leaves_no_automation(
     await prefect_beside.hear_while_it_is_deleted(
         "/api/automations/", lambda: records.delete("eventrule", rule)
     )
-    with ledger.reading() as session:
-        automation_id = session.get_one(EventRule, rule).automation_id
+    automation_id = fetch(ledger, EventRule, rule).automation_id
     assert automation_id is not None
     assert not await prefect_beside.has("automations", automation_id)

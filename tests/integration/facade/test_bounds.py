@@ -52,6 +52,7 @@ from tests.support.console import PASSWORD, add_user
 from tests.support.databases import on_sqlite
 from tests.support.gateway import basic
 from tests.support.job_records import JobRecords, make_job_template
+from tests.support.ledger_rows import fetch_all
 from tests.support.records import post
 from tests.support.servers import client, status_of_endless, user_token, worker_token
 from tests.support.waits import eventually
@@ -410,8 +411,7 @@ def test_a_forecast_names_so_many_run_templates(rest: httpx.Client) -> None:
 
 
 def entries_of(ledger: Ledger) -> list[AuditEntry]:
-    with ledger.reading() as session:
-        return [*session.query(AuditEntry).order_by(AuditEntry.id)]
+    return fetch_all(ledger, AuditEntry)
 
 
 def test_what_the_trail_keeps_of_one_change_is_bounded(rest: httpx.Client, ledger: Ledger) -> None:

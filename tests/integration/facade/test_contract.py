@@ -24,6 +24,7 @@ from jobauto_prefect.ledger.jobs.attempts import new_job
 from jobauto_prefect.ledger.records import Artifact, AuditEntry, Company, Job, RunTemplate, Task
 from jobauto_prefect.ledger.store import Ledger
 from tests.support.databases import both_databases, on_sqlite
+from tests.support.ledger_rows import fetch, fetch_all
 from tests.support.permission_table import TABLE
 from tests.support.records import HIDDEN, make_template, ok
 from tests.support.secrets import secret
@@ -626,8 +627,7 @@ def test_what_others_depend_on_stays_and_what_goes_frees_its_name(
         assert str(everything[item]) not in ok(rest.get(f"/{COLLECTIONS[item]}.json"))
     again = make_template(rest)
     assert again["id"] != everything["runtemplate"]
-    with ledger.reading() as session:
-        assert session.get_one(Company, everything["company"]).retired_at is not None
+    assert fetch(ledger, Company, everything["company"]).retired_at is not None
 
 
 def test_a_request_repeated_with_its_key_changes_nothing_more(
@@ -715,9 +715,8 @@ def test_logins_and_their_failures_are_in_the_trail(
     ok(rest.post("/user/", json={"login": "jan", "password": PASSWORD}), 201)
     for password in (PASSWORD, "wrong"):
         httpx.post(f"{facade_url}/api/v1/login.json", json={"login": "jan", "password": password})
-    with ledger.reading() as session:
-        logins = select(AuditEntry).where(AuditEntry.entity_type == "Login")
-        entries = session.scalars(logins.order_by(AuditEntry.id)).all()
+    logins = select(AuditEntry).where(AuditEntry.entity_type == "Login")
+    entries = fetch_all(ledger, logins.order_by(AuditEntry.id))
     assert [(one.action, one.actor) for one in entries] == [("login", "jan"), ("refuse", "unknown")]
     assert entries[1].changes == {"login": [None, "jan"]}
 

@@ -17,6 +17,7 @@ from jobauto_prefect.ledger.store import Ledger
 from tests.support.claims import claim_of, deploy_template, granted
 from tests.support.databases import POSTGRESQL, both_databases
 from tests.support.definitions import PROBE
+from tests.support.ledger_rows import fetch
 from tests.support.records import make_template, ok
 from tests.support.secrets import SECRET, secret
 from tests.support.waits import eventually
@@ -188,25 +189,21 @@ def test_a_template_keeps_its_passwords_to_itself(rest: httpx.Client, ledger: Le
     env = {"GREETING": "hi", "PASSWORD": SECRET, "TARGET": "x", "COUNT": 7}
     made = make_template(rest, env=env)
     assert made["env"] == {"COUNT": "7", "TARGET": "x", "GREETING": "hi", "PASSWORD": "********"}
-    with ledger.reading() as session:
-        template = session.get_one(RunTemplate, made["id"])
-        assert "PASSWORD" not in template.env
-        assert ledger.box.open(template.secrets) == {"PASSWORD": SECRET}
+    template = fetch(ledger, RunTemplate, made["id"])
+    assert "PASSWORD" not in template.env
+    assert ledger.box.open(template.secrets) == {"PASSWORD": SECRET}
     body = {"id": made["id"], "env": {"GREETING": None, "PASSWORD": "********", "LOUD": True}}
     changed = ok(rest.post("/runtemplate", json=body), 201)
     assert changed["env"] == {"COUNT": "7", "TARGET": "x", "LOUD": "true", "PASSWORD": "********"}
-    with ledger.reading() as session:
-        template = session.get_one(RunTemplate, made["id"])
-        assert ledger.box.open(template.secrets) == {"PASSWORD": SECRET}
+    template = fetch(ledger, RunTemplate, made["id"])
+    assert ledger.box.open(template.secrets) == {"PASSWORD": SECRET}
 
 
 def test_a_secret_said_again_is_no_change(rest: httpx.Client, ledger: Ledger) -> None:
     made = make_template(rest, env={"PASSWORD": SECRET})
-    with ledger.reading() as session:
-        before = session.get_one(RunTemplate, made["id"]).secrets
+    before = fetch(ledger, RunTemplate, made["id"]).secrets
     ok(rest.post("/runtemplate/", json={"id": made["id"], "env": {"PASSWORD": SECRET}}), 201)
-    with ledger.reading() as session:
-        assert session.get_one(RunTemplate, made["id"]).secrets == before
+    assert fetch(ledger, RunTemplate, made["id"]).secrets == before
 
 
 def test_a_value_that_becomes_a_password_is_sealed(rest: httpx.Client, ledger: Ledger) -> None:

@@ -1,10 +1,7 @@
 """What follows the end of a job by the actions of its run template: validated, kept, done once."""
 
 import asyncio
-import contextlib
 import json
-import subprocess
-import sys
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
@@ -20,13 +17,16 @@ from jobauto_prefect.jobs.actions import run_due_actions
 from jobauto_prefect.ledger import queues
 from jobauto_prefect.ledger.audit.trail import SERVICE
 from jobauto_prefect.ledger.events import event_store, pending_actions
+from jobauto_prefect.ledger.opening import open_ledger
 from jobauto_prefect.ledger.records import AuditEntry, Event, Job, PendingAction, RunTemplate
 from jobauto_prefect.ledger.store import Ledger
 from jobauto_prefect.settings import Settings
 from tests.support.claims import claim_of, granted, own_run_of, report, report_of
 from tests.support.databases import both_databases
 from tests.support.definitions import PROBE
-from tests.support.processes import clean_environment
+from tests.support.ledger_rows import fetch, fetch_all
+from tests.support.processes import forked
+from tests.support.records import errors, ok
 from tests.support.secrets import secret
 
 HOOK = "https://hooks.acme.example/jobs"
@@ -43,10 +43,7 @@ def write(rest: httpx.Client, template: dict[str, Any], **members: Any) -> httpx
 
 
 def say(rest: httpx.Client, template: dict[str, Any], **members: Any) -> dict[str, Any]:
-    answer = write(rest, template, **members)
-    assert answer.status_code == 201, answer.text
-    record: dict[str, Any] = answer.json()
-    return record
+    return ok(write(rest, template, **members), 201)
 
 
 def chain_to(number: int) -> dict[str, Any]:
@@ -57,11 +54,6 @@ def chain_to(number: int) -> dict[str, Any]:
 def run_job(claims: httpx.Client, **members: Any) -> None:
     """A job of the run template is granted, and ends as the report's members say."""
     report(claims, granted(claims, claim_of()), **members)
-
-
-def errors(answer: httpx.Response) -> dict[str, str]:
-    assert answer.status_code == 400, answer.text
-    return {one["pointer"]: one["message"] for one in answer.json()["details"]}
 
 
 @pytest.fixture
@@ -78,9 +70,8 @@ def owed(rest: httpx.Client) -> list[dict[str, Any]]:
 
 
 def jobs_of(ledger: Ledger, template_id: int) -> list[Job]:
-    with ledger.reading() as session:
-        found = select(Job).where(Job.runtemplate_id == template_id).order_by(Job.id)
-        return list(session.scalars(found))
+    found = select(Job).where(Job.runtemplate_id == template_id).order_by(Job.id)
+    return fetch_all(ledger, found)
 
 
 def waiting_jobs(ledger: Ledger, template_id: int) -> list[Job]:
@@ -225,16 +216,9 @@ def _end(launch: dict[str, Any], exit_code: int) -> dict[str, Any]:
     return report_of(launch, exit_code=exit_code)
 
 
-ACTING = """
-import asyncio
-from jobauto_prefect.jobs.actions import run_due_actions
-from jobauto_prefect.ledger.opening import open_ledger
-from jobauto_prefect.settings import load_settings
-settings = load_settings()
-ledger = open_ledger(settings)
-print("ready", flush=True)
-asyncio.run(run_due_actions(ledger, settings, lambda: None))
-"""
+def carry_out(settings: Settings) -> None:
+    """Carry out what is due, as a process of its own does."""
+    asyncio.run(run_due_actions(open_ledger(settings), settings, lambda: None))
 
 
 @both_databases
@@ -252,31 +236,23 @@ def test_who_carries_out_actions_can_be_killed_at_any_moment(
     with ledger.writing(SERVICE) as session:
         first = session.scalars(select(Event)).one()
         members = {"data": first.data, "runtemplate_id": template["id"], "operation": "success"}
-        more = [Event(kind="completion", job_id=None, **members) for _ in range(200)]
+        more = [Event(kind="completion", job_id=None, **members) for _ in range(100)]
         session.add_all(more)
         session.flush()
         config = {"runtemplate_id": after}
         for one in more:
             session.add(PendingAction(event_id=one.id, kind="ChainRuntemplate", config=config,
                                    state="owed", due_at=session.clock()))  # fmt: skip
-    environment = clean_environment() | {
-        "JOBAUTO_HOME": str(facade_settings.home),
-        "JOBAUTO_DATABASE_URL": facade_settings.database_url,
-    }
     for seconds in (0.2, 0.5):
-        with subprocess.Popen(
-            [sys.executable, "-c", ACTING], env=environment, stdout=subprocess.PIPE
-        ) as process:
-            assert process.stdout is not None
-            process.stdout.readline()
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                process.wait(seconds)
-            process.kill()
+        process = forked(lambda: carry_out(facade_settings))
+        process.join(seconds)
+        process.kill()
+        process.join()
     act()
     with ledger.reading() as session:
         rows = session.scalars(select(PendingAction)).all()
         started = session.scalars(select(Job).where(Job.runtemplate_id == after)).all()
-    assert [one.state for one in rows] == ["done"] * 201
+    assert [one.state for one in rows] == ["done"] * 101
     assert sorted(filter(None, (one.job_id for one in rows))) == sorted(one.id for one in started)
 
 
@@ -358,8 +334,7 @@ def test_the_key_of_a_signature_is_never_shown(
         trail = [json.dumps(one.changes) for one in session.scalars(select(AuditEntry))]
     assert not any(key in one or sealed in one for one in trail)
     assert say(rest, template, success=shown["success"])["success"] == shown["success"]
-    with ledger.reading() as session:
-        assert session.get_one(RunTemplate, template["id"]).action_secrets["success"] == sealed
+    assert fetch(ledger, RunTemplate, template["id"]).action_secrets["success"] == sealed
 
 
 @both_databases

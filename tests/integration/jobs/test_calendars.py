@@ -6,16 +6,14 @@ import httpx
 import pytest
 
 from tests.support.claims import claim_of, granted, refused
+from tests.support.records import ok
 from tests.support.timeline import DAY, HOUR, MINUTE, NOON, Timeline
 
 BACKUP = {"from": "13:00", "to": "15:30", "title": "Backup"}
 
 
 def write(rest: httpx.Client, status: int = 201, **members: Any) -> dict[str, Any]:
-    answer = rest.post("/calendar/", json={"name": "Closing", **members})
-    assert answer.status_code == status, answer.text
-    found: dict[str, Any] = answer.json()
-    return found
+    return ok(rest.post("/calendar/", json={"name": "Closing", **members}), status)
 
 
 def company(rest: httpx.Client, **members: Any) -> None:

@@ -34,6 +34,7 @@ from jobauto_prefect.ledger.store import Ledger
 from jobauto_prefect.settings import Settings
 from jobauto_prefect.sources.webhooks import WebhookSender
 from tests.support.claims import claim_of, granted
+from tests.support.ledger_rows import fetch, fetch_all, fetch_one
 from tests.support.poison import cure, poison
 from tests.support.records import make_template
 
@@ -95,8 +96,7 @@ def owed_action(ledger: Ledger, event: int, **members: Any) -> int:
 
 
 def states(ledger: Ledger, kind: Any) -> list[str]:
-    with ledger.reading() as session:
-        return list(session.scalars(select(kind.state).order_by(kind.id)))
+    return fetch_all(ledger, select(kind.state).order_by(kind.id))
 
 
 def test_windows_open_beside_a_run_template_that_waits_for_ever(
@@ -124,8 +124,7 @@ def test_services_start_beside_a_run_template_that_waits_for_ever(
         session.get_one(RunTemplate, poisoned).kept_schedule = FOR_EVER
     moved = facade_settings.model_copy(update={"timezone": "Asia/Tokyo"})
     follow_zone(ledger, moved)
-    with ledger.reading() as session:
-        assert "Asia/Tokyo" in str(session.get_one(RunTemplate, sound).kept_schedule)
+    assert "Asia/Tokyo" in str(fetch(ledger, RunTemplate, sound).kept_schedule)
 
 
 def test_rules_start_beside_a_delivery_of_an_unknown_kind(
@@ -133,8 +132,7 @@ def test_rules_start_beside_a_delivery_of_an_unknown_kind(
 ) -> None:
     template = make_template(rest)["id"]
     events = [change(ledger, kind="odd"), change(ledger)]
-    with ledger.reading() as session:
-        source = session.scalars(select(EventSource.id)).one()
+    source = fetch_one(ledger, select(EventSource.id))
     body = {"event_source_id": source, "runtemplate_id": template}
     rule = rest.post("/eventrule/", json=body).json()["id"]
     now = ledger.clock()
@@ -174,8 +172,7 @@ def test_webhooks_are_read_beside_one_whose_secret_cannot_be(
     owed_action(ledger, change(ledger), kind="WebHook", target=target, config={})
     sender = WebhookSender(ledger, ledger_settings)
     assert [message.action_id for message in sender._claim()] == [2]
-    with ledger.reading() as session:
-        poisoned = session.get_one(PendingAction, 1)
+    poisoned = fetch(ledger, PendingAction, 1)
     assert (poisoned.state, poisoned.attempts, poisoned.taken_until) == ("owed", 1, None)
     assert poisoned.error
 
@@ -191,8 +188,7 @@ def test_prefect_is_told_of_events_beside_one_of_a_source_that_is_gone(
             await EventEmitter(ledger, prefect).emit_all()
 
     asyncio.run(run())
-    with ledger.reading() as session:
-        poisoned, sound = session.scalars(select(Event).order_by(Event.id)).all()
+    poisoned, sound = fetch_all(ledger, Event)
     assert poisoned.emission_error is not None
     assert (sound.emission_error, sound.emitted_at is not None) == (None, True)
 
@@ -222,8 +218,7 @@ def test_prefect_is_told_of_events_beside_one_that_it_fails_on(
             await EventEmitter(ledger, prefect).emit_all()
 
     asyncio.run(run())
-    with ledger.reading() as session:
-        told = {event.id: event for event in session.scalars(select(Event))}
+    told = {event.id: event for event in fetch_all(ledger, Event)}
     assert all(event.emitted_at is not None for event in told.values())
     assert [event for event in events if told[event].emission_error] == [poisoned]
     assert "the log of its server" in str(told[poisoned].emission_error)

@@ -51,6 +51,8 @@ from jobauto_prefect.ledger.store import Ledger
 from jobauto_prefect.runtime.protocol import Claim, Ending, Launch, Renewal, Report
 from jobauto_prefect.settings import Settings
 from tests.support.databases import both_databases
+from tests.support.documents import smallest
+from tests.support.ledger_rows import fetch, fetch_all
 from tests.support.servers import OPERATOR
 
 NOON = datetime(2026, 5, 1, 12, tzinfo=UTC)
@@ -127,14 +129,10 @@ def installation(ledger_settings: Settings) -> Iterator[Installation]:
     made = Installation(ledgers, used)
     for ledger in ledgers:
         ledger.clock = lambda: made.now
+    again = {"description": "later", "severity": "error", "retry": True}
     made.write(
         write_app,
-        **{"$schema": "https://example.com/application.schema.json"},
-        name="Steps",
-        description="Does as it is told",
-        executable="true",
-        environment={},
-        exitCodes={str(TRIED_AGAIN): {"description": "later", "severity": "error", "retry": True}},
+        **smallest(name="Steps", exitCodes={str(TRIED_AGAIN): again}),
     )
     made.write(write_company, slug="acme", name="Acme")
     yield made
@@ -321,13 +319,12 @@ class JobLife(RuleBasedStateMachine):
         for _ in range(3):
             self.renew(worker, facade, delayed=False)
         named = {one.launch.job_id for one in self.had(worker)}
-        with self.here.ledgers[1].reading() as session:
-            found = select(Lease).join(Job, Job.id == Lease.job_id).where(
-                Lease.instance == self.instances[worker],
-                Lease.ends_by.is_not(None),
-                Lease.claim_id.not_in(self.waiting[worker]),
-            )  # fmt: skip
-            assert {lease.job_id for lease in session.scalars(found)} <= named
+        found = select(Lease).join(Job, Job.id == Lease.job_id).where(
+            Lease.instance == self.instances[worker],
+            Lease.ends_by.is_not(None),
+            Lease.claim_id.not_in(self.waiting[worker]),
+        )  # fmt: skip
+        assert {lease.job_id for lease in fetch_all(self.here.ledgers[1], found)} <= named
 
     def had(self, worker: str) -> list[Process]:
         return [one for one in self.processes if one.worker == worker and not one.settled]
@@ -455,21 +452,18 @@ class JobLife(RuleBasedStateMachine):
     # what there is
 
     def jobs(self) -> list[Job]:
-        with self.here.ledgers[1].reading() as session:
-            found = select(Job).where(Job.runtemplate_id == self.template).order_by(Job.id)
-            return list(session.scalars(found))
+        found = select(Job).where(Job.runtemplate_id == self.template).order_by(Job.id)
+        return fetch_all(self.here.ledgers[1], found)
 
     def job(self, job_id: int) -> Job:
-        with self.here.ledgers[1].reading() as session:
-            return session.get_one(Job, job_id)
+        return fetch(self.here.ledgers[1], Job, job_id)
 
     def job_of(self, claim: Claim) -> Job | None:
         return next((job for job in self.jobs() if job.claim_id == claim.claim_id), None)
 
     def tasks(self) -> list[Task]:
-        with self.here.ledgers[1].reading() as session:
-            found = select(Task).where(Task.runtemplate_id == self.template)
-            return list(session.scalars(found))
+        found = select(Task).where(Task.runtemplate_id == self.template)
+        return fetch_all(self.here.ledgers[1], found)
 
     def snapshot(self) -> State:
         """All that the ledger holds about the jobs, but the audit trail."""
@@ -516,8 +510,7 @@ class JobLife(RuleBasedStateMachine):
     def an_open_task_has_somebody_to_end_it(self) -> None:
         """P4: a live task has an attempt that is to come, runs, or may be heard of."""
         jobs = self.jobs()
-        with self.here.ledgers[1].reading() as session:
-            leased = set(session.scalars(select(Lease.job_id)))
+        leased = set(fetch_all(self.here.ledgers[1], select(Lease.job_id)))
         for task in self.tasks():
             mine = [job for job in jobs if job.task_id == task.id]
             if task.state in LIVE_TASKS:

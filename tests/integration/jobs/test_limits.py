@@ -13,6 +13,7 @@ from jobauto_prefect.ledger.records import OutboxMessage, RunTemplate
 from jobauto_prefect.ledger.store import Ledger
 from tests.support.claims import at_once, claim_of, granted, refused, report
 from tests.support.databases import both_databases
+from tests.support.ledger_rows import fetch_all
 from tests.support.records import BANK_TYPE, make_template, post
 
 Record = dict[str, Any]
@@ -39,11 +40,8 @@ def of(deployment: UUID) -> Record:
 
 
 def woken(ledger: Ledger) -> list[int]:
-    with ledger.reading() as session:
-        found = select(OutboxMessage.subject_id).where(
-            OutboxMessage.kind == OutboxKind.RESCHEDULE_RUN
-        )
-        return list(session.scalars(found))
+    found = select(OutboxMessage.subject_id).where(OutboxMessage.kind == OutboxKind.RESCHEDULE_RUN)
+    return fetch_all(ledger, found)
 
 
 @both_databases

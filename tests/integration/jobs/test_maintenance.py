@@ -8,6 +8,7 @@ import pytest
 
 from jobauto_prefect.facade.auth.permissions import Role
 from tests.support.claims import claim_of, granted, refused, report
+from tests.support.records import ok
 from tests.support.servers import client, user_token
 from tests.support.timeline import HOUR, MINUTE, NOON, Timeline
 
@@ -15,10 +16,7 @@ PATH = "/maintenance.json"
 
 
 def freeze(rest: httpx.Client, **members: Any) -> dict[str, Any]:
-    answer = rest.put(PATH, json=members)
-    assert answer.status_code == 200, answer.text
-    found: dict[str, Any] = answer.json()
-    return found
+    return ok(rest.put(PATH, json=members))
 
 
 def resume(rest: httpx.Client) -> None:

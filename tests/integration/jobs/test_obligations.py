@@ -18,6 +18,7 @@ from tests.support.claims import (
     refused,
 )
 from tests.support.databases import both_databases
+from tests.support.ledger_rows import fetch_all
 from tests.support.records import make_template
 from tests.support.secrets import SECRET
 from tests.support.timeline import HOUR, MINUTE, NOON, Record, Timeline
@@ -543,8 +544,7 @@ def test_templates_follow_the_services_zone_where_they_have_none(timeline: Timel
     for _ in range(2):
         follow_zone(timeline.ledger, elsewhere)
 
-    with timeline.ledger.reading() as session:
-        following, fixed = session.scalars(select(RunTemplate).order_by(RunTemplate.id))
+    following, fixed = fetch_all(timeline.ledger, RunTemplate)
     assert following.next_window == datetime(2026, 5, 5, 4, tzinfo=UTC)
     assert fixed.next_window == datetime(2026, 5, 4, 15, tzinfo=UTC)
     assert Counter(timeline.pending_subjects("apply_template")) - before == {following.id: 1}

@@ -21,6 +21,7 @@ from jobauto_prefect.ledger.store import Ledger
 from jobauto_prefect.settings import Settings
 from tests.support.claims import claim_of, granted, own_run_of, refused, report
 from tests.support.company_pair import CompanyPair, member_token
+from tests.support.ledger_rows import fetch
 from tests.support.records import ok
 from tests.support.servers import client
 
@@ -120,9 +121,8 @@ def test_a_job_that_waits_is_told_nothing_more(chain: Chain, ledger: Ledger) -> 
     chain.change("here", None)
     claim = own_run_of(ledger, waiting["job_id"], deployment_id=str(DEPLOYMENTS["there"]))
     assert refused(chain.claims, claim)[0] == "no_voucher"
-    with ledger.reading() as session:
-        job = session.get_one(Job, waiting["job_id"])
-        assert (job.overrides, job.override_secrets) == ({}, {})
+    job = fetch(ledger, Job, waiting["job_id"])
+    assert (job.overrides, job.override_secrets) == ({}, {})
 
 
 def test_the_service_starts_no_job_for_a_rule_without_a_word(chain: Chain, ledger: Ledger) -> None:

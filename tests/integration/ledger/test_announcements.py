@@ -2,10 +2,8 @@
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Iterator
-from contextlib import closing
+from collections.abc import AsyncIterator
 from datetime import timedelta
-from pathlib import Path
 
 import psycopg
 import pytest
@@ -13,37 +11,18 @@ from sqlalchemy import make_url
 
 from jobauto_prefect.jobs.timetable import announcements_of, timetable_of
 from jobauto_prefect.ledger.audit.trail import SERVICE
-from jobauto_prefect.ledger.database import migration
 from jobauto_prefect.ledger.database.announcements import Announcement, Announcements
-from jobauto_prefect.ledger.database.engine import make_engine
-from jobauto_prefect.ledger.opening import open_ledger
 from jobauto_prefect.ledger.outbox import OutboxKind, claim_next, enqueue
 from jobauto_prefect.ledger.queries.agenda import Topic, agenda
 from jobauto_prefect.ledger.records import User
-from jobauto_prefect.ledger.secrets import create_key
 from jobauto_prefect.ledger.store import Ledger
 from jobauto_prefect.settings import Settings
 from tests.support.breakable import Relay
-from tests.support.databases import database
+from tests.support.databases import on_postgresql
+
+pytestmark = on_postgresql
 
 PATIENCE = 60  # seconds
-
-
-@pytest.fixture
-def settings(tmp_path: Path) -> Iterator[Settings]:
-    with database("postgresql", tmp_path) as url:
-        settings = Settings(home=tmp_path, database_url=url)
-        create_key(settings.key_path)
-        engine = make_engine(settings.ledger_url)
-        migration.upgrade(engine)
-        engine.dispose()
-        yield settings
-
-
-@pytest.fixture
-def ledger(settings: Settings) -> Iterator[Ledger]:
-    with closing(open_ledger(settings)) as ledger:
-        yield ledger
 
 
 @contextlib.asynccontextmanager
@@ -75,9 +54,9 @@ def _write(ledger: Ledger, kind: Announcement) -> None:
 
 @pytest.mark.parametrize("kind", [Announcement.OUTBOX, Announcement.RIGHTS])
 async def test_what_is_written_is_announced(
-    settings: Settings, ledger: Ledger, kind: Announcement
+    ledger_settings: Settings, ledger: Ledger, kind: Announcement
 ) -> None:
-    async with heard(settings) as announcements:
+    async with heard(ledger_settings) as announcements:
         announced = asyncio.Event()
         announcements.when(kind, announced.set)
         await asyncio.to_thread(_write, ledger, kind)
@@ -85,13 +64,13 @@ async def test_what_is_written_is_announced(
 
 
 async def test_a_network_that_hangs_is_noticed_and_left(
-    settings: Settings, ledger: Ledger, monkeypatch: pytest.MonkeyPatch
+    ledger_settings: Settings, ledger: Ledger, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("jobauto_prefect.ledger.database.announcements.ALIVE_SECONDS", 0.2)
-    address = make_url(settings.ledger_url)
+    address = make_url(ledger_settings.ledger_url)
     with Relay(address.port or 5432) as relay:
         through = address.set(host="127.0.0.1", port=relay.port)
-        hasty = settings.model_copy(
+        hasty = ledger_settings.model_copy(
             update={
                 "database_listen_url": through.render_as_string(hide_password=False),
                 "database_connect_seconds": 1.0,
@@ -111,9 +90,9 @@ async def test_a_network_that_hangs_is_noticed_and_left(
 
 
 async def test_after_a_lost_connection_everybody_looks_again(
-    settings: Settings, ledger: Ledger
+    ledger_settings: Settings, ledger: Ledger
 ) -> None:
-    async with heard(settings) as announcements:
+    async with heard(ledger_settings) as announcements:
         lost, states = asyncio.Event(), list[bool]()
 
         def look() -> None:
@@ -121,7 +100,7 @@ async def test_after_a_lost_connection_everybody_looks_again(
             lost.set()
 
         announcements.when(Announcement.OUTBOX, look)
-        with psycopg.connect(settings.database_url, autocommit=True) as other:
+        with psycopg.connect(ledger_settings.database_url, autocommit=True) as other:
             other.execute(
                 "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
                 " WHERE datname = current_database() AND query LIKE 'LISTEN%'"
@@ -132,9 +111,9 @@ async def test_after_a_lost_connection_everybody_looks_again(
 
 
 async def test_where_listen_leads_nowhere_the_timetable_looks_all_the_same(
-    settings: Settings, ledger: Ledger
+    ledger_settings: Settings, ledger: Ledger
 ) -> None:
-    nowhere = settings.model_copy(
+    nowhere = ledger_settings.model_copy(
         update={"database_listen_url": "postgresql://postgres@127.0.0.1:9/x"}
     )
     timetable = timetable_of(ledger, nowhere)

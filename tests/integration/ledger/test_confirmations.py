@@ -6,7 +6,7 @@ from uuid import uuid4
 
 import httpx
 import pytest
-from sqlalchemy import delete
+from sqlalchemy import delete, select
 
 from jobauto_prefect.ledger.audit.trail import SERVICE
 from jobauto_prefect.ledger.jobs import confirmations
@@ -14,6 +14,7 @@ from jobauto_prefect.ledger.jobs.confirmations import SETTLED_FOR, End
 from jobauto_prefect.ledger.records import Job, OutboxMessage
 from jobauto_prefect.ledger.store import Ledger
 from tests.support.databases import both_databases
+from tests.support.ledger_rows import fetch_all
 from tests.support.records import make_template
 
 pytestmark = both_databases
@@ -54,11 +55,10 @@ def confirmed(ledger: Ledger, ends: list[End]) -> None:
 
 
 def shown(ledger: Ledger) -> list[int]:
-    with ledger.reading() as session:
-        return [
-            one.subject_id
-            for one in session.query(OutboxMessage).filter(OutboxMessage.kind == "show_job")
-        ]
+    return [
+        one.subject_id
+        for one in fetch_all(ledger, select(OutboxMessage).where(OutboxMessage.kind == "show_job"))
+    ]
 
 
 def test_an_end_is_looked_at_once_its_worker_had_time_to_show_it(

@@ -3,7 +3,6 @@
 import threading
 from collections.abc import Iterator
 from contextlib import closing
-from pathlib import Path
 
 import psycopg
 import pytest
@@ -11,33 +10,23 @@ from sqlalchemy import func, select
 
 from jobauto_prefect.errors import LedgerUnavailable
 from jobauto_prefect.ledger.audit.trail import SERVICE
-from jobauto_prefect.ledger.database import migration
-from jobauto_prefect.ledger.database.engine import make_engine
 from jobauto_prefect.ledger.opening import open_ledger
 from jobauto_prefect.ledger.records import Company
-from jobauto_prefect.ledger.secrets import create_key
 from jobauto_prefect.ledger.store import Ledger
 from jobauto_prefect.settings import Settings
-from tests.support.databases import database
+from tests.support.databases import on_postgresql
+from tests.support.ledger_rows import count_rows
 from tests.support.statements import Statements, counted_database
 from tests.support.waits import eventually
 
-
-@pytest.fixture
-def url(tmp_path: Path) -> Iterator[str]:
-    with database("postgresql", tmp_path) as made:
-        yield made
+pytestmark = on_postgresql
 
 
 @pytest.fixture
-def reached(tmp_path: Path, url: str) -> Iterator[tuple[Ledger, Statements]]:
+def reached(ledger_settings: Settings) -> Iterator[tuple[Ledger, Statements]]:
     """A ledger and the way to its database."""
-    with counted_database(url) as (by, relay):
-        settings = Settings(home=tmp_path, database_url=by)
-        create_key(settings.key_path)
-        engine = make_engine(settings.ledger_url)
-        migration.upgrade(engine)
-        engine.dispose()
+    with counted_database(ledger_settings.database_url) as (by, relay):
+        settings = ledger_settings.model_copy(update={"database_url": by})
         with closing(open_ledger(settings)) as ledger:
             yield ledger, relay
 
@@ -53,17 +42,12 @@ def _cut_once_committed(relay: Statements, url: str) -> None:
     relay.cut()
 
 
-def _companies(ledger: Ledger) -> int:
-    with ledger.reading() as session:
-        return session.scalar(select(func.count()).select_from(Company)) or 0
-
-
 def test_what_begins_on_a_dropped_connection_is_done_on_another(
     reached: tuple[Ledger, Statements],
 ) -> None:
     ledger, relay = reached
     _drop(relay)
-    assert _companies(ledger) == 0
+    assert count_rows(ledger, Company) == 0
     _drop(relay)
     with ledger.writing(SERVICE) as session:
         session.add(Company(slug="acme", name="Acme"))
@@ -83,15 +67,17 @@ def test_a_later_statement_is_not_tried_again(reached: tuple[Ledger, Statements]
         session.flush()
         _drop(relay)
         session.add(Company(slug="other", name="Other"))
-    assert _companies(ledger) == 0
+    assert count_rows(ledger, Company) == 0
 
 
 def test_a_commit_without_an_answer_is_not_tried_again(
-    reached: tuple[Ledger, Statements], url: str
+    reached: tuple[Ledger, Statements], ledger_settings: Settings
 ) -> None:
     ledger, relay = reached
     relay.lose_answer_to = "COMMIT"
-    cutting = threading.Thread(target=_cut_once_committed, args=(relay, url))
+    cutting = threading.Thread(
+        target=_cut_once_committed, args=(relay, ledger_settings.database_url)
+    )
     with relay.during(), pytest.raises(LedgerUnavailable), ledger.writing(SERVICE) as session:
         session.add(Company(slug="acme", name="Acme"))
         session.flush()
@@ -101,4 +87,4 @@ def test_a_commit_without_an_answer_is_not_tried_again(
     relay.lose_answer_to = None
     cutting.join()
     relay.mend()
-    assert _companies(ledger) == 1
+    assert count_rows(ledger, Company) == 1

@@ -18,6 +18,7 @@ from tests.support.breakable import Part
 from tests.support.claims import claim_of, granted
 from tests.support.databases import on_postgresql
 from tests.support.faketime import require_faketime
+from tests.support.ledger_rows import fetch
 from tests.support.paths import JOBAUTO
 from tests.support.processes import clean_environment
 from tests.support.records import make_template
@@ -80,8 +81,7 @@ def _renew(ledger: Ledger, job: int) -> None:
 
 
 def _state(ledger: Ledger, job: int) -> str:
-    with ledger.reading() as session:
-        return session.get_one(Job, job).state
+    return fetch(ledger, Job, job).state
 
 
 def _early_windows(ledger: Ledger) -> list[Task]:

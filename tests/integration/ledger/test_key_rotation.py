@@ -1,10 +1,6 @@
 """A new key for all secret values: whole, resumed after a kill at any instant, or not at all."""
 
-import os
 import random
-import signal
-import subprocess
-import sys
 import time
 from pathlib import Path
 
@@ -16,11 +12,13 @@ from jobauto_prefect.errors import Conflict, KeyMissing
 from jobauto_prefect.ledger.audit.trail import SERVICE
 from jobauto_prefect.ledger.key_rotation import rotate
 from jobauto_prefect.ledger.opening import open_ledger
-from jobauto_prefect.ledger.records import AuditEntry, Company, EventSource
+from jobauto_prefect.ledger.records import Company, EventSource
 from jobauto_prefect.ledger.secrets import load_key, rotation_lock
 from jobauto_prefect.ledger.store import Ledger, prefect_key
 from jobauto_prefect.settings import Settings
 from tests.support.databases import both_databases
+from tests.support.ledger_rows import entries, fetch_one
+from tests.support.processes import forked
 from tests.support.secrets import SECRET
 
 pytestmark = both_databases
@@ -53,9 +51,7 @@ def expected() -> list[dict[str, str]]:
 
 
 def key_entries(ledger: Ledger) -> int:
-    with ledger.reading() as session:
-        found = select(AuditEntry).where(AuditEntry.entity_type == "Key")
-        return len(session.scalars(found).all())
+    return len(entries(ledger, "Key"))
 
 
 def test_all_values_get_a_new_key_and_other_processes_follow(
@@ -80,8 +76,7 @@ def test_all_values_get_a_new_key_and_other_processes_follow(
 
 
 def sealed_of(ledger: Ledger) -> dict[str, str]:
-    with ledger.reading() as session:
-        return session.scalars(select(Company).limit(1)).one().secrets
+    return fetch_one(ledger, select(Company).limit(1)).secrets
 
 
 def write_key(settings: Settings, name: str, content: bytes) -> Path:
@@ -131,20 +126,21 @@ def test_killed_at_any_instant_the_same_command_goes_on(
 ) -> None:
     plant(ledger)
     first = ledger_settings.key_path.read_bytes()
-    environment = {**os.environ, "JOBAUTO_HOME": str(ledger_settings.home)}
-    environment["JOBAUTO_DATABASE_URL"] = ledger_settings.database_url
-    command = [sys.executable, "-m", "jobauto_prefect.cli", "secrets", "rotate", "--settle", "0.3"]
+
+    def rotate_all() -> None:
+        rotate(open_ledger(ledger_settings), SERVICE, 0.3)
+
     interrupted, random_ = 0, random.Random(7)
     for _ in range(6):
-        process = subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL)
+        process = forked(rotate_all)
         until = time.monotonic() + 90
-        while process.poll() is None and time.monotonic() < until:
+        while process.is_alive() and time.monotonic() < until:
             if ledger_settings.key_path.read_bytes() != first:
                 break
             time.sleep(0.005)
         time.sleep(random_.random() * 0.4)
-        process.send_signal(signal.SIGKILL)
-        process.wait()
+        process.kill()
+        process.join()
         interrupted += len(ledger_settings.key_path.read_bytes().split()) == 2
         assert values(ledger) == expected()
         first = ledger_settings.key_path.read_bytes()
@@ -153,7 +149,7 @@ def test_killed_at_any_instant_the_same_command_goes_on(
                 company = session.scalars(select(Company).where(Company.slug == "c0")).one()
                 company.secrets = ledger.box.seal({"A": "a-0", "B": "b-0"})
     assert interrupted
-    subprocess.run(command, env=environment, check=True)
+    rotate_all()
     assert len(ledger_settings.key_path.read_bytes().split()) == 1
     assert values(ledger) == expected()
     assert values(open_ledger(ledger_settings)) == expected()

@@ -41,6 +41,7 @@ from jobauto_prefect.ledger.states import JobState
 from jobauto_prefect.ledger.store import KEY_FACT, Ledger
 from jobauto_prefect.settings import Settings
 from tests.support.databases import both_databases, database
+from tests.support.ledger_rows import fetch_all, fetch_one
 from tests.support.ports import free_port
 from tests.support.secrets import SECRET
 
@@ -49,11 +50,6 @@ ANNA = Actor(name="anna", door="rest", user_id=7, address="127.0.0.1", request_i
 
 def _company(slug: str = "acme") -> Company:
     return Company(slug=slug, name=slug.title())
-
-
-def _entries(ledger: Ledger) -> list[AuditEntry]:
-    with ledger.reading() as session:
-        return list(session.scalars(select(AuditEntry).order_by(AuditEntry.id)))
 
 
 @pytest.mark.parametrize("kind", ["postgresql", "sqlite"])
@@ -86,7 +82,7 @@ def test_a_write_has_exactly_one_audit_entry_whatever_it_flushes(ledger: Ledger)
         company.name = "Acme Ltd"
         session.flush()
         company.email = "a@example.com"
-    (entry,) = _entries(ledger)
+    (entry,) = fetch_all(ledger, AuditEntry)
     assert (entry.actor, entry.door, entry.user_id, entry.request_id) == ("anna", "rest", 7, "r-1")
     assert (entry.entity_type, entry.entity_id, entry.action) == ("Company", company.id, "create")
     assert entry.changes["name"] == [None, "Acme Ltd"]
@@ -99,7 +95,7 @@ def test_an_update_names_before_and_after_and_nothing_else(ledger: Ledger) -> No
         session.add(_company())
     with ledger.writing(ANNA) as session:
         session.scalars(select(Company)).one().name = "New"
-    assert _entries(ledger)[-1].changes == {"name": ["Acme", "New"]}
+    assert fetch_all(ledger, AuditEntry)[-1].changes == {"name": ["Acme", "New"]}
 
 
 @both_databases
@@ -108,7 +104,7 @@ def test_a_write_that_changes_nothing_has_no_entry(ledger: Ledger) -> None:
         session.add(_company())
     with ledger.writing(ANNA) as session:
         session.scalars(select(Company)).one().name = "Acme"
-    assert len(_entries(ledger)) == 1
+    assert len(fetch_all(ledger, AuditEntry)) == 1
 
 
 @both_databases
@@ -117,9 +113,8 @@ def test_a_failed_transaction_leaves_neither_record_nor_entry(ledger: Ledger) ->
         session.add(_company())
         session.flush()
         raise RuntimeError
-    with ledger.reading() as session:
-        assert session.scalars(select(Company)).all() == []
-    assert _entries(ledger) == []
+    assert fetch_all(ledger, Company) == []
+    assert fetch_all(ledger, AuditEntry) == []
 
 
 @both_databases
@@ -128,7 +123,7 @@ def test_a_delete_keeps_what_was_there(ledger: Ledger) -> None:
         session.add(_company())
     with ledger.writing(ANNA) as session:
         session.delete(session.scalars(select(Company)).one())
-    entry = _entries(ledger)[-1]
+    entry = fetch_all(ledger, AuditEntry)[-1]
     assert entry.action == "delete"
     assert entry.changes["slug"] == ["acme", None]
 
@@ -162,7 +157,7 @@ def test_audit_rows_cannot_be_changed_even_by_sql(ledger: Ledger, statement: str
         session.add(_company())
     with pytest.raises(DBAPIError), ledger.engine.begin() as connection:
         connection.execute(text(statement))
-    assert len(_entries(ledger)) == 1
+    assert len(fetch_all(ledger, AuditEntry)) == 1
 
 
 @both_databases
@@ -175,7 +170,7 @@ def test_secret_values_are_sealed_in_the_database_and_masked_in_the_trail(ledger
         dump = repr(connection.execute(text("SELECT * FROM company")).all())
         dump += repr(connection.execute(text("SELECT * FROM audit_entry")).all())
     assert SECRET not in dump
-    assert _entries(ledger)[0].changes["secrets"] == [None, {"TOKEN": "********"}]
+    assert fetch_all(ledger, AuditEntry)[0].changes["secrets"] == [None, {"TOKEN": "********"}]
     assert ledger.box.open(company.secrets) == {"TOKEN": SECRET}
 
 
@@ -183,8 +178,7 @@ def test_secret_values_are_sealed_in_the_database_and_masked_in_the_trail(ledger
 def test_times_come_back_in_utc_and_naive_ones_are_refused(ledger: Ledger) -> None:
     with ledger.writing(ANNA) as session:
         session.add(_company())
-    with ledger.reading() as session:
-        assert session.scalars(select(Company)).one().created_at.tzinfo is UTC
+    assert fetch_one(ledger, Company).created_at.tzinfo is UTC
     with pytest.raises(Exception, match="without a zone"), ledger.writing(ANNA) as session:
         session.add(Company(slug="x", name="x", created_at=datetime(2026, 1, 1)))  # noqa: DTZ001
 
@@ -253,13 +247,11 @@ def test_a_message_is_claimed_once_and_comes_again_when_put_off(ledger: Ledger) 
     assert taken is not None
     assert claim_next(ledger) is None
     retry_later(ledger, taken, "no answer")
-    with ledger.reading() as session:
-        again = session.scalars(select(OutboxMessage)).one()
-        assert (again.attempts, again.error, again.taken_until) == (1, "no answer", None)
-        assert again.not_before > taken.not_before
+    again = fetch_one(ledger, OutboxMessage)
+    assert (again.attempts, again.error, again.taken_until) == (1, "no answer", None)
+    assert again.not_before > taken.not_before
     complete(ledger, again)
-    with ledger.reading() as session:
-        assert session.scalars(select(OutboxMessage)).all() == []
+    assert fetch_all(ledger, OutboxMessage) == []
 
 
 @both_databases
@@ -349,7 +341,7 @@ def test_making_a_key_never_replaces_one(tmp_path: Path) -> None:
 def test_a_user_is_an_entity_without_its_password(ledger: Ledger) -> None:
     with ledger.writing(ANNA) as session:
         session.add(User(login="eva", password_hash="$argon2id$x"))
-    assert _entries(ledger)[0].changes["password_hash"] == [None, "********"]
+    assert fetch_all(ledger, AuditEntry)[0].changes["password_hash"] == [None, "********"]
 
 
 @pytest.fixture
@@ -365,7 +357,7 @@ def test_what_a_parent_lets_go_of_has_its_entry_too(ledger: Ledger) -> None:
         session.add(user)
     with ledger.writing(ANNA) as session:
         session.scalars(select(User)).one().role_assignments = []
-    assert [(one.entity_type, one.action) for one in _entries(ledger)] == [
+    assert [(one.entity_type, one.action) for one in fetch_all(ledger, AuditEntry)] == [
         ("User", "create"),
         ("UserRole", "create"),
         ("UserRole", "delete"),

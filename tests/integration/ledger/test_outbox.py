@@ -9,6 +9,7 @@ from jobauto_prefect.ledger.outbox import OutboxKind, Priority, enqueue
 from jobauto_prefect.ledger.records import OutboxMessage
 from jobauto_prefect.ledger.store import Ledger
 from tests.support.databases import both_databases
+from tests.support.ledger_rows import fetch_all
 
 pytestmark = both_databases
 
@@ -85,6 +86,5 @@ def test_several_that_take_at_once_never_take_the_same(ledger: Ledger) -> None:
 
 def test_every_kind_has_the_priority_it_is_kept_with(ledger: Ledger) -> None:
     put(ledger, *OutboxKind)
-    with ledger.reading() as session:
-        kept = {message.kind: message.priority for message in session.query(OutboxMessage)}
+    kept = {message.kind: message.priority for message in fetch_all(ledger, OutboxMessage)}
     assert kept == {kind: outbox.priority_of(kind) for kind in OutboxKind}

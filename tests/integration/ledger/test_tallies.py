@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from sqlalchemy import func, select
+from sqlalchemy import select
 
 from jobauto_prefect.engine.api import PrefectApi
 from jobauto_prefect.engine.context import EngineContext
@@ -38,6 +38,7 @@ from jobauto_prefect.ledger.tallies import TALLIES, fold_tallies
 from jobauto_prefect.settings import Settings
 from tests.support.databases import KINDS, both_databases
 from tests.support.former_ledger import Rows, former_ledger, version_before
+from tests.support.ledger_rows import count_rows
 
 START = datetime(2026, 3, 20, tzinfo=UTC)
 DAY = timedelta(days=1)
@@ -97,9 +98,7 @@ def require_exact(ledger: Ledger) -> None:
 
 def tally_rows(ledger: Ledger) -> int:
     """How many rows the tallies have."""
-    with ledger.reading() as session:
-        kinds = (JobTally, AuditTally)
-        return sum(session.scalar(select(func.count()).select_from(kind)) or 0 for kind in kinds)
+    return count_rows(ledger, JobTally) + count_rows(ledger, AuditTally)
 
 
 @both_databases

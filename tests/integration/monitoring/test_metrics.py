@@ -7,7 +7,7 @@ from typing import Any
 import httpx
 import pytest
 import yaml
-from sqlalchemy import event, func, make_url, select, text
+from sqlalchemy import event, make_url, select, text
 
 from jobauto_prefect import __version__
 from jobauto_prefect.facade.app import create_app
@@ -33,6 +33,7 @@ from jobauto_prefect.settings import Settings
 from tests.support.breakable import Relay
 from tests.support.claims import claim_of, granted, own_run_of, refused, report
 from tests.support.databases import both_databases
+from tests.support.ledger_rows import count_rows
 from tests.support.metrics import Scraped, scraped
 from tests.support.paths import ROOT
 from tests.support.servers import client, user_token
@@ -97,11 +98,6 @@ def _counted(ledger: Ledger, statement: str) -> dict[tuple[str, ...], float]:
     return {tuple(row[:-1]): row[-1] for row in rows}
 
 
-def _number(ledger: Ledger, kind: type[Any]) -> int:
-    with ledger.reading() as session:
-        return session.scalar(select(func.count()).select_from(kind)) or 0
-
-
 @both_databases
 def test_the_ledgers_counts_are_what_the_metrics_say(
     rest: httpx.Client,
@@ -128,10 +124,10 @@ def test_the_ledgers_counts_are_what_the_metrics_say(
     lately = {("fulfilled",): 1.0}
     assert found.by("jobauto_windows_last_hour", "state") == lately
     # That of the lost job is kept for a late report.
-    assert found.value("jobauto_leases") == 1 == _number(ledger, Lease) - 1
+    assert found.value("jobauto_leases") == 1 == count_rows(ledger, Lease) - 1
     assert found.value("jobauto_lost_attempts") == 1
     eventually(lambda: _outbox_is_told(scraper, ledger))  # what needs no Prefect goes meanwhile
-    assert found.value("jobauto_audit_seals") == _number(ledger, AuditSeal)
+    assert found.value("jobauto_audit_seals") == count_rows(ledger, AuditSeal)
     assert found.value("jobauto_ledger_up") == 1
 
 
@@ -191,7 +187,7 @@ def test_ages_dead_letters_lags_and_failures(
     ages = found.by("jobauto_outbox_age_seconds", "kind")
     assert ages
     assert min(ages.values()) >= 3600
-    assert found.value("jobauto_audit_unsealed") == _number(ledger, AuditEntry)
+    assert found.value("jobauto_audit_unsealed") == count_rows(ledger, AuditEntry)
 
 
 def test_latencies_and_requests_are_measured_and_their_labels_bounded(

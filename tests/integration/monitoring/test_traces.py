@@ -8,6 +8,7 @@ from typing import Any
 
 import httpx
 import pytest
+from sqlalchemy import select
 
 from jobauto_prefect.jobs.windows.due_windows import open_windows
 from jobauto_prefect.ledger.audit.trail import SERVICE
@@ -18,6 +19,7 @@ from jobauto_prefect.ledger.store import Ledger
 from jobauto_prefect.logs import trace_id_of, valid_traceparent
 from jobauto_prefect.monitoring import tracing
 from tests.support.claims import claim_of, granted, own_run_of, report
+from tests.support.ledger_rows import fetch, fetch_all
 from tests.support.webhook_receiver import receiver
 
 PARENT = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
@@ -36,8 +38,7 @@ def tracer(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 def _job(ledger: Ledger, job_id: int) -> Job:
-    with ledger.reading() as session:
-        return session.get_one(Job, job_id)
+    return fetch(ledger, Job, job_id)
 
 
 def test_without_a_tracer_the_callers_trace_is_handed_on(
@@ -64,8 +65,7 @@ def test_another_attempt_and_what_follows_go_on_with_the_trace(
     again = _job(ledger, posted + 1)
     assert (again.retry_of, again.traceparent) == (posted, PARENT)
     report(claims, granted(claims, own_run_of(ledger, again.id)))
-    with ledger.reading() as session:
-        ends = session.query(Event).filter_by(job_id=again.id).all()
+    ends = fetch_all(ledger, select(Event).filter_by(job_id=again.id))
     assert [end.traceparent for end in ends] == [PARENT]
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import httpx
 import pytest
-from sqlalchemy import func, insert, select
+from sqlalchemy import insert
 
 from jobauto_prefect.engine.api import PrefectApi
 from jobauto_prefect.engine.context import EngineContext
@@ -35,6 +35,7 @@ from jobauto_prefect.ledger.records import (
 from jobauto_prefect.ledger.store import Ledger
 from jobauto_prefect.settings import Settings
 from tests.support.databases import both_databases
+from tests.support.ledger_rows import count_rows
 from tests.support.records import make_template
 from tests.support.servers import client, user_token
 
@@ -155,11 +156,7 @@ async def prune(ledger: Ledger, settings: Settings) -> None:
 def counts(ledger: Ledger) -> dict[str, int]:
     """How many rows there are, by table."""
     kinds = (Job, Task, Event, OutputLine, AuditEntry, AuditSeal)
-    with ledger.reading() as session:
-        return {
-            kind.__tablename__: session.scalar(select(func.count()).select_from(kind)) or 0
-            for kind in kinds
-        }
+    return {kind.__tablename__: count_rows(ledger, kind) for kind in kinds}
 
 
 def median(rest: httpx.Client, path: str) -> float:

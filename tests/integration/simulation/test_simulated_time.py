@@ -5,7 +5,6 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
-from sqlalchemy import select
 
 from jobauto_prefect.compiler import Schedule
 from jobauto_prefect.definitions import Overlap
@@ -17,6 +16,7 @@ from jobauto_prefect.ledger.secrets import create_key
 from jobauto_prefect.ledger.states import LIVE_TASKS, TaskState
 from jobauto_prefect.settings import Settings
 from tests.support.corpus import needs_corpus
+from tests.support.ledger_rows import fetch_all
 from tests.support.simulation.installation import few_outages, install, outages, owed, tables
 from tests.support.simulation.matcher import Outage, Verdict, match
 from tests.support.simulation.world import World
@@ -57,8 +57,7 @@ def simulated(
 
 
 def known(world: World) -> Sequence[Task]:
-    with world.ledger.reading() as session:
-        return session.scalars(select(Task).order_by(Task.id)).all()
+    return fetch_all(world.ledger, Task)
 
 
 def opened(world: World, schedules: Mapping[int, Schedule], end: datetime) -> list[Task]:

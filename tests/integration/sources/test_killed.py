@@ -1,52 +1,36 @@
 """Pollers that are killed at any moment: no change is lost, none is there twice."""
 
+import asyncio
 import random
-import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 
 import pytest
-from sqlalchemy import func, select
 
+from jobauto_prefect.ledger.opening import open_ledger
 from jobauto_prefect.ledger.records import Delivery, Event
 from jobauto_prefect.ledger.store import Ledger
 from jobauto_prefect.settings import Settings
 from jobauto_prefect.sources.poller import Poller
 from tests.support.adapters import KINDS, AdapterDatabase, adapter_database, add_source, stored
+from tests.support.ledger_rows import count_rows
 from tests.support.own_servers import SERVERS, OwnServer, own_adapter
-from tests.support.processes import clean_environment
+from tests.support.processes import forked
 from tests.support.records import make_template
 from tests.support.servers import client, facade, user_token
 
-POLLER = """
-import asyncio
-from jobauto_prefect.ledger.opening import open_ledger
-from jobauto_prefect.settings import load_settings
-from jobauto_prefect.sources.poller import Poller
-settings = load_settings()
-print("ready", flush=True)
-asyncio.run(Poller(open_ledger(settings), settings).run())
-"""
-
 
 @contextmanager
-def polling(settings: Settings) -> Iterator[subprocess.Popen[bytes]]:
+def polling(settings: Settings) -> Iterator[BaseProcess]:
     """A process that polls; it is killed at the end."""
-    environment = clean_environment() | {
-        "JOBAUTO_HOME": str(settings.home),
-        "JOBAUTO_DATABASE_URL": settings.database_url,
-    }
-    with subprocess.Popen(
-        [sys.executable, "-c", POLLER], env=environment, stdout=subprocess.PIPE
-    ) as process:
-        assert process.stdout is not None
-        process.stdout.readline()
-        try:
-            yield process
-        finally:
-            process.kill()
+    process = forked(lambda: asyncio.run(Poller(open_ledger(settings), settings).run()))
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.join()
 
 
 def _storm(
@@ -75,20 +59,15 @@ def _storm(
             if server is not None and turn % 5 == 0:
                 server.restart(chance.uniform(0.1, 1))
             for process in (one, other):
-                try:
-                    process.wait(chance.uniform(0.05, 1.5))
-                except subprocess.TimeoutExpired:
-                    process.kill()
+                process.join(chance.uniform(0.05, 1.5))
+                process.kill()
     # The last turn of a killed reader has to end before anybody else may read.
     clock = ledger.clock
     ledger.clock = lambda: clock().replace(year=clock().year + 1)
     Poller(ledger, settings).read(source)
     assert sorted(filter(None, stored(ledger, source))) == list(range(1, kills * share + 1))
     assert adapter.inversions() == []
-    with ledger.reading() as session:
-        events = session.scalar(select(func.count(Event.id)))
-        owed = session.scalar(select(func.count(Delivery.id)))
-    assert events == owed == kills * share
+    assert count_rows(ledger, Event) == count_rows(ledger, Delivery) == kills * share
 
 
 def test_killed_pollers_lose_and_repeat_nothing(

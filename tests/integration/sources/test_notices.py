@@ -1,16 +1,15 @@
 """Notices over real sockets: who is told of which end of a job, in how many messages."""
 
+import asyncio
 import random
 import re
-import signal
-import subprocess
-import sys
 import threading
 import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from datetime import timedelta
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -22,8 +21,9 @@ from sqlalchemy import select, update
 from jobauto_prefect.cli.checks.examination import notice_findings
 from jobauto_prefect.jobs import notices as told
 from jobauto_prefect.jobs.windows import tasks
-from jobauto_prefect.ledger import notices
+from jobauto_prefect.ledger import notices, queues
 from jobauto_prefect.ledger.audit.trail import SERVICE, WritingSession
+from jobauto_prefect.ledger.opening import open_ledger
 from jobauto_prefect.ledger.records import AuditEntry, Company, Job, Notice, RunTemplate, Task
 from jobauto_prefect.ledger.states import TaskReason
 from jobauto_prefect.ledger.store import Ledger
@@ -33,9 +33,11 @@ from tests.support.background_service import beside
 from tests.support.certificates import self_made
 from tests.support.claims import claim_of, granted, refused, report
 from tests.support.databases import both_databases
+from tests.support.ledger_rows import fetch, fetch_all
 from tests.support.mail_server import PASSWORD, USER, MailServer, mail_server
 from tests.support.ports import free_port
-from tests.support.processes import clean_environment
+from tests.support.processes import forked
+from tests.support.records import ok
 from tests.support.secrets import secret
 from tests.support.waits import eventually
 from tests.support.webhook_receiver import Receiver, receiver
@@ -78,8 +80,7 @@ def sending(ledger: Ledger, settings: Settings) -> AbstractContextManager[None]:
 
 
 def rows(ledger: Ledger) -> list[Notice]:
-    with ledger.reading() as session:
-        return list(session.scalars(select(Notice).order_by(Notice.id)))
+    return fetch_all(ledger, Notice)
 
 
 def occasions(ledger: Ledger) -> list[str]:
@@ -92,10 +93,7 @@ def all_sent(ledger: Ledger) -> bool:
 
 
 def say(rest: httpx.Client, kind: str, number: int, notices: Any) -> dict[str, Any]:
-    answer = rest.post(f"/{kind}/", json={"id": number, "notices": notices})
-    assert answer.status_code == 201, answer.text
-    record: dict[str, Any] = answer.json()
-    return record
+    return ok(rest.post(f"/{kind}/", json={"id": number, "notices": notices}), 201)
 
 
 def tell_company(rest: httpx.Client, **channels: Any) -> dict[str, Any]:
@@ -178,7 +176,13 @@ def test_slack_is_told_and_its_address_is_nowhere(
         company = session.get_one(Company, 1)
         kept = str((company.notices, company.notice_secrets, rows(ledger)[0].secret))
     lists = rest.get("/companies.json").text + rest.get("/company/1.html").text
-    for text in (*trail, kept, lists, caplog.text, str([row.error for row in rows(ledger)])):
+    for text in (
+        *trail,
+        kept,
+        lists,
+        caplog.text,
+        str([row.error for row in rows(ledger)]),
+    ):
         assert key not in text
     assert any("notice_secrets" in text for text in trail)
 
@@ -187,9 +191,8 @@ def test_an_address_of_slack_stays_until_it_is_given_anew(
     rest: httpx.Client, ledger: Ledger, template: dict[str, Any]
 ) -> None:
     def sealed() -> tuple[Any, Any]:
-        with ledger.reading() as session:
-            company = session.get_one(Company, 1)
-            return company.notices["slack"].get("target"), company.notice_secrets.get("slack")
+        company = fetch(ledger, Company, 1)
+        return company.notices["slack"].get("target"), company.notice_secrets.get("slack")
 
     tell_company(rest, slack={"on": ALL, "uri": "https://hooks.slack.example/services/a"})
     before = sealed()
@@ -245,8 +248,7 @@ def test_a_run_template_says_otherwise_than_its_company(
         "mail": by_mail("b@acme.example")
     }
     fail(claims)
-    with ledger.reading() as session:
-        known = session.get_one(Company, 1).notices["slack"]["target"]
+    known = fetch(ledger, Company, 1).notices["slack"]["target"]
     assert {(row.channel, row.target) for row in rows(ledger)} == {
         ("mail", "b@acme.example"), ("slack", known)
     }  # fmt: skip
@@ -445,27 +447,15 @@ def test_mail_goes_over_tls_with_a_sign_in(
     assert PASSWORD not in error
 
 
-KILLED = """
-import asyncio, sys
-from datetime import timedelta
-from jobauto_prefect.ledger import queues
-from jobauto_prefect.ledger.opening import open_ledger
-from jobauto_prefect.settings import Settings
-from jobauto_prefect.sources.notices import NoticeSender
-
-queues.HELD_FOR = timedelta(seconds=2)
-settings = Settings(home=sys.argv[1], database_url=sys.argv[2], notice_seconds=0,
-                    smtp_host="127.0.0.1", smtp_port=int(sys.argv[3]), smtp_tls="none",
-                    smtp_from="jobauto@service.example")
-asyncio.run(NoticeSender(open_ledger(settings), settings).run())
-"""
-
-
-def notifier(settings: Settings) -> subprocess.Popen[bytes]:
+def notifier(settings: Settings) -> BaseProcess:
     """A process that sends."""
-    arguments = [str(settings.home), settings.ledger_url, str(free_port())]
-    command = [sys.executable, "-c", KILLED, *arguments]
-    return subprocess.Popen(command, env=clean_environment())
+
+    def send() -> None:
+        queues.HELD_FOR = timedelta(seconds=2)
+        used = with_mail(settings, free_port(), notice_seconds=0)
+        asyncio.run(NoticeSender(open_ledger(used), used).run())
+
+    return forked(send)
 
 
 @both_databases
@@ -480,8 +470,8 @@ def test_killed_between_sending_and_writing_down(
     try:
         eventually(lambda: slack.received)
     finally:
-        first.send_signal(signal.SIGKILL)
-        first.wait()
+        first.kill()
+        first.join()
     assert [row.state for row in rows(ledger)] == ["owed"]
     slack.hangs.set()
     slack.hangs = None
@@ -490,7 +480,7 @@ def test_killed_between_sending_and_writing_down(
         eventually(lambda: all_sent(ledger))
     finally:
         second.kill()
-        second.wait()
+        second.join()
     assert len(slack.received) == 2
     assert slack.received[0].content == slack.received[1].content
 
@@ -511,7 +501,7 @@ def test_killed_at_any_instant(
             failed.add(fail(claims))
         time.sleep(chance.random() / 50)  # an instant of its own
         process.kill()
-        process.wait()
+        process.join()
     with sending(ledger, ledger_settings.model_copy(update={"notice_seconds": 0})):
         eventually(lambda: all_sent(ledger))
     told_of = Counter(

@@ -27,18 +27,17 @@ from jobauto_prefect.sources.poller import Poller
 from jobauto_prefect.sources.targets import TargetRules
 from tests.support.adapters import AdapterDatabase, adapter_database, add_source, stored
 from tests.support.databases import both_databases
+from tests.support.ledger_rows import fetch, fetch_all, fetch_one
 from tests.support.waits import until
 
 
 def source_of(ledger: Ledger, source_id: int) -> EventSource:
-    with ledger.reading() as session:
-        return session.get_one(EventSource, source_id)
+    return fetch(ledger, EventSource, source_id)
 
 
 def events_of(ledger: Ledger, source_id: int) -> Sequence[Event]:
     query = select(Event).where(Event.event_source_id == source_id).order_by(Event.id)
-    with ledger.reading() as session:
-        return session.scalars(query.options(undefer(Event.state))).all()
+    return fetch_all(ledger, query.options(undefer(Event.state)))
 
 
 INSERT = (
@@ -65,8 +64,7 @@ def test_changes_are_stored_in_order_and_then_removed(
     assert (read.last_processed_id, read.poll_error) == (1203, None)
     assert read.polled_at is not None
     assert poller.read(source) == 0
-    with ledger.reading() as session:
-        event = session.scalars(select(Event).order_by(Event.id).limit(1)).one()
+    event = fetch_one(ledger, select(Event).order_by(Event.id).limit(1))
     assert (event.evidence, event.operation, event.record_id) == ("invoice", "create", "1001")
     assert event.data["context"] == {"number": "VF1"}
 

@@ -26,6 +26,7 @@ from jobauto_prefect.sources.webhooks import WebhookSender
 from tests.support.background_service import beside
 from tests.support.claims import claim_of, granted, report
 from tests.support.databases import both_databases
+from tests.support.ledger_rows import fetch_all
 from tests.support.secrets import MARK, secret
 from tests.support.waits import eventually
 from tests.support.webhook_receiver import Received, Receiver, receiver
@@ -64,8 +65,7 @@ def sending(ledger: Ledger, settings: Settings) -> AbstractContextManager[None]:
 
 
 def rows(ledger: Ledger) -> list[PendingAction]:
-    with ledger.reading() as session:
-        return list(session.scalars(select(PendingAction).order_by(PendingAction.id)))
+    return fetch_all(ledger, PendingAction)
 
 
 def states(ledger: Ledger) -> list[str]:
@@ -316,5 +316,4 @@ def test_without_receivers_nothing_is_owed(rest: httpx.Client, ledger: Ledger) -
     ledger.receivers = ()
     changed(rest, ledger, 1)
     assert rows(ledger) == []
-    with ledger.reading() as session:
-        assert session.scalars(select(Job)).all() == []
+    assert fetch_all(ledger, Job) == []

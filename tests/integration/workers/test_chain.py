@@ -11,6 +11,7 @@ import pytest
 from jobauto_prefect.engine.api import PrefectApi
 from jobauto_prefect.engine.services.event_emitter import EventEmitter
 from tests.support.corpus import example, needs_corpus
+from tests.support.documents import smallest
 from tests.support.waits import eventually
 from tests.support.workers import Plant
 
@@ -38,15 +39,8 @@ def application(plant: Plant, executable: Path, script: str, members: dict[str, 
     """An application of a script of its own; its id."""
     executable.write_text(script)
     executable.chmod(0o755)
-    body = {
-        "$schema": "https://example.com/application.schema.json",
-        "description": "A link of a chain",
-        "environment": {},
-    } | members | {
-        "name": f"{executable.name} {plant.pool}",
-        "uuid": str(uuid4()),
-        "executable": str(executable),
-    }  # fmt: skip
+    own = {"name": f"{executable.name} {plant.pool}", "uuid": str(uuid4())}
+    body = smallest(**members) | own | {"executable": str(executable)}
     made: int = plant.rest.post("/app/", json=body).raise_for_status().json()["id"]
     return made
 

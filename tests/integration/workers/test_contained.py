@@ -3,12 +3,10 @@
 import os
 import signal
 from collections.abc import Iterator
-from dataclasses import replace
-from typing import Any
-from uuid import uuid4
 
 import pytest
 
+from tests.support.documents import smallest
 from tests.support.podman import EXECUTOR_SETTINGS, IMAGE, Podman, podman
 from tests.support.secrets import SECRET
 from tests.support.waits import eventually
@@ -28,33 +26,25 @@ def engine() -> Iterator[Podman]:
 @pytest.fixture
 def contained(plant: Plant) -> Plant:
     """A plant whose template runs a script of its own in a container of Podman."""
-    definition: dict[str, Any] = {
-        "$schema": "https://example.com/application.schema.json",
-        "name": f"Contained {plant.pool}",
-        "description": "Runs in a container",
-        "uuid": str(uuid4()),
-        "executable": "sh",
-        "cmdparamsTemplate": "-c ${SCRIPT}",
-        "ociimage": IMAGE,
-        "environment": {
+    definition = smallest(
+        name="contained",
+        executable="sh",
+        cmdparamsTemplate="-c ${SCRIPT}",
+        ociimage=IMAGE,
+        environment={
             "SCRIPT": {"type": "string", "defval": SCRIPT},
             "HOLD": {"type": "string", "defval": "no"},
             "PASSWORD": {"type": "password"},
             "COMPANY_CODE": {"type": "string", "defval": "nobody"},
         },
-    }
-    app = plant.rest.post("/app/", json=definition).raise_for_status().json()
-    body = {
-        "app_id": app["id"],
-        "company": plant.pool,
-        "name": "contained",
-        "executor": "Podman",
-        "executor_settings": EXECUTOR_SETTINGS,
-        "max_attempts": 1,
-        "env": {"PASSWORD": SECRET},
-    }
-    template = plant.rest.post("/runtemplate/", json=body).raise_for_status().json()
-    return replace(plant, template=template)
+    )
+    return plant.with_application(
+        definition,
+        executor="Podman",
+        executor_settings=EXECUTOR_SETTINGS,
+        max_attempts=1,
+        env={"PASSWORD": SECRET},
+    )
 
 
 def held(plant: Plant, engine: Podman) -> int:

@@ -7,20 +7,21 @@ from uuid import uuid4
 
 import pytest
 
-from tests.support.corpus import needs_corpus
+from tests.support.corpus import needs_corpus, readable_names
 from tests.support.corpus_expectations import check_outcome, check_process
 from tests.support.corpus_runs import (
-    DOCUMENTS,
     SECRET,
     STAND_IN,
     Run,
     Works,
+    document_of,
     made_up,
     needs_a_value,
     open_works,
     secrets_of,
     todays,
 )
+from tests.support.records import ok
 
 pytestmark = needs_corpus
 
@@ -41,14 +42,11 @@ def works(
 
 def run_through(works: Works, dialect: str, name: str) -> None:
     """Import a definition, make its run template, start a job: with requests of one dialect."""
-    plant, document = works.plant, DOCUMENTS[name] | {"uuid": str(uuid4())}
+    plant, document = works.plant, document_of(name) | {"uuid": str(uuid4())}
     root = str(plant.rest.base_url).partition("/api/")[0] + DIALECTS[dialect]
 
     def post(item: str, body: Mapping[str, Any]) -> dict[str, Any]:
-        answer = plant.rest.post(f"{root}/{item}/", json=body)
-        assert answer.status_code == 201, answer.text
-        made: dict[str, Any] = answer.json()
-        return made
+        return ok(plant.rest.post(f"{root}/{item}/", json=body), 201)
 
     program = plant.home / "bin" / Path(document["executable"]).name
     program.write_text(STAND_IN.replace("{folder}", str(plant.marks)))
@@ -88,7 +86,7 @@ def test_some_real_definitions_run_through_each_dialect(works: Works, dialect: s
 
 @pytest.mark.soak
 @pytest.mark.parametrize("dialect", DIALECTS)
-@pytest.mark.parametrize("name", DOCUMENTS)
+@pytest.mark.parametrize("name", readable_names())
 def test_every_real_definition_runs_through_each_dialect(
     works: Works, dialect: str, name: str
 ) -> None:

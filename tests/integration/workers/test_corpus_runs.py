@@ -5,13 +5,14 @@ from collections.abc import Iterator
 import httpx
 import pytest
 
-from tests.support.corpus import needs_corpus
+from tests.support.corpus import needs_corpus, readable_names
 from tests.support.corpus_expectations import check
 from tests.support.corpus_runs import (
-    DOCUMENTS,
     PATIENCE,
     SAMPLE,
     Works,
+    document_of,
+    documents,
     open_works,
     path_of,
     todays,
@@ -32,9 +33,10 @@ def works(
 
 
 @pytest.mark.soak
-@pytest.mark.parametrize("name", DOCUMENTS)
+@pytest.mark.parametrize("name", readable_names())
 def test_a_real_definition_runs_with_its_own_defaults(works: Works, name: str) -> None:
-    check(works.run(name), DOCUMENTS[name])
+    document = document_of(name)
+    check(works.run(name), document)
 
 
 def test_both_workers_run_real_definitions_alike(works: Works) -> None:
@@ -43,7 +45,7 @@ def test_both_workers_run_real_definitions_alike(works: Works) -> None:
 
 @pytest.mark.soak
 def test_both_workers_run_every_real_definition_alike(works: Works) -> None:
-    names = list(DOCUMENTS)
+    names = list(documents())
     for first in range(0, len(names), SAMPLE):
         _alike(works, names[first : first + SAMPLE])
 
@@ -57,6 +59,6 @@ def _alike(works: Works, names: list[str]) -> None:
     with stock_worker(plant, PATH=path_of(plant)):
         for name, one, other in zip(names, ours, theirs, strict=True):
             eventually(lambda run=other: plant.flow_run(run.flow_run_id)["end_time"], PATIENCE)
-            check(one, DOCUMENTS[name])
-            check(other, DOCUMENTS[name])
+            check(one, documents()[name])
+            check(other, documents()[name])
             assert told(plant, one.flow_run_id) == told(plant, other.flow_run_id)

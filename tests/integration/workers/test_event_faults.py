@@ -7,7 +7,7 @@ import random
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -17,13 +17,11 @@ import pytest
 from sqlalchemy import func, insert, select
 from sqlalchemy.exc import DBAPIError, IntegrityError
 
-from jobauto_prefect.ledger.database import migration
-from jobauto_prefect.ledger.database.engine import make_engine
 from jobauto_prefect.ledger.records import AuditEntry, Delivery, Event, Job
-from jobauto_prefect.settings import Settings
 from tests.support.adapters import AdapterDatabase, adapter_database
 from tests.support.databases import database
 from tests.support.installation import PATIENCE, Installation, run_installation
+from tests.support.ledger_rows import fetch_all
 from tests.support.own_servers import OwnServer, own_adapter
 from tests.support.waits import eventually
 from tests.support.workers import Plant
@@ -72,27 +70,21 @@ def test_a_forged_event_in_prefect_starts_no_process_and_leaves_one_entry(manned
     run = manned.run_in(eventually(run_of_forged)["id"], "FAILED")
     assert "holds no event that starts this run template" in run["state"]["message"]
     forged = run["parameters"]["jobauto"]
-    with manned.ledger.reading() as session:
-        found = session.scalars(select(AuditEntry).where(AuditEntry.action == "refuse"))
-        reasons = [entry.changes["reason"][1] for entry in found]
+    found = fetch_all(manned.ledger, select(AuditEntry).where(AuditEntry.action == "refuse"))
+    reasons = [entry.changes["reason"][1] for entry in found]
     assert len([text for text in reasons if json.dumps(forged, sort_keys=True) in text]) == 1
     assert manned.jobs_of(run["id"]) == []
     assert manned.marked("starts") == []
 
 
 @pytest.fixture
-def eventful(tmp_path: Path) -> Iterator[Installation]:
+def eventful(migrate_once: Callable[[str], str], tmp_path: Path) -> Iterator[Installation]:
     """An installation on PostgreSQL, with an application that marks changes."""
     with (
-        database("postgresql", tmp_path) as ledger_url,
-        database("postgresql", tmp_path) as prefect_url,
+        database("postgresql", tmp_path, migrate_once("postgresql")) as ledger_url,
+        run_installation(ledger_url, tmp_path, LEASE_SECONDS) as made,
     ):
-        engine = make_engine(Settings(database_url=ledger_url).ledger_url)
-        migration.upgrade(engine)
-        engine.dispose()
-        asyncpg = prefect_url.replace("postgresql://", "postgresql+asyncpg://")
-        with run_installation(ledger_url, asyncpg, tmp_path, LEASE_SECONDS) as made:
-            yield made
+        yield made
 
 
 @contextlib.contextmanager
@@ -108,15 +100,7 @@ def adapter_of(kind: str, folder: Path) -> Iterator[tuple[AdapterDatabase, OwnSe
 
 def watch(made: Installation, adapter: AdapterDatabase) -> int:
     """A source that reads the adapter, and a rule for its invoices; the source's id."""
-    marker = made.settings.home / "bin" / "changes"
-    marker.write_text(MARKER)
-    marker.chmod(0o755)
-    definition = {
-        "$schema": "https://example.com/application.schema.json", "uuid": str(uuid4()),
-        "name": "Changes", "description": "Marks changes", "executable": str(marker),
-        "environment": {"MARKS": {"type": "string", "required": True}},
-    }  # fmt: skip
-    made.rest.post("/app/", json=definition).raise_for_status()
+    made.add_application("Changes", MARKER, {"MARKS": {"type": "string", "required": True}})
     env = {"MARKS": str(made.marks)}
     body = {"app": "Changes", "company": "town", "name": "changes", "env": env}
     template = made.rest.post("/runtemplate/", json=body).raise_for_status().json()["id"]

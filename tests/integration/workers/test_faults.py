@@ -6,14 +6,11 @@ leases and outages of some seconds, once with ten times as much.
 
 import signal
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
-from jobauto_prefect.ledger.database import migration
-from jobauto_prefect.ledger.database.engine import make_engine
-from jobauto_prefect.settings import Settings
 from tests.support.databases import database
 from tests.support.installation import PATIENCE, Installation, run_installation
 from tests.support.waits import eventually
@@ -25,18 +22,15 @@ pytestmark = pytest.mark.soak
 
 
 @pytest.fixture(params=[3.0, 30.0])
-def faulty(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Installation]:
+def faulty(
+    migrate_once: Callable[[str], str], tmp_path: Path, request: pytest.FixtureRequest
+) -> Iterator[Installation]:
     """An installation whose leases last that many seconds."""
     with (
-        database("postgresql", tmp_path) as ledger_url,
-        database("postgresql", tmp_path) as prefect_url,
+        database("postgresql", tmp_path, migrate_once("postgresql")) as ledger_url,
+        run_installation(ledger_url, tmp_path, request.param) as made,
     ):
-        engine = make_engine(Settings(database_url=ledger_url).ledger_url)
-        migration.upgrade(engine)
-        engine.dispose()
-        asyncpg = prefect_url.replace("postgresql://", "postgresql+asyncpg://")
-        with run_installation(ledger_url, asyncpg, tmp_path, request.param) as made:
-            yield made
+        yield made
 
 
 def test_no_fault_costs_a_window_or_runs_one_twice(faulty: Installation) -> None:

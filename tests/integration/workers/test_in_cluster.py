@@ -3,13 +3,11 @@
 import os
 import signal
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
-from typing import Any
-from uuid import uuid4
 
 import pytest
 
+from tests.support.documents import smallest
 from tests.support.helm import Helm
 from tests.support.kubernetes.api import SimulatedCluster
 from tests.support.secrets import SECRET
@@ -34,21 +32,18 @@ def helm(tmp_path: Path) -> Helm:
 @pytest.fixture
 def clustered(plant: Plant) -> Plant:
     """A plant whose template runs a script in the cluster, after a release."""
-    definition: dict[str, Any] = {
-        "$schema": "https://example.com/application.schema.json",
-        "name": f"Clustered {plant.pool}",
-        "description": "Runs in a cluster",
-        "uuid": str(uuid4()),
-        "executable": "sh",
-        "cmdparamsTemplate": "-c ${SCRIPT}",
-        "ociimage": "docker.io/example/app:1",
-        "environment": {
+    definition = smallest(
+        name="clustered",
+        executable="sh",
+        cmdparamsTemplate="-c ${SCRIPT}",
+        ociimage="docker.io/example/app:1",
+        environment={
             "SCRIPT": {"type": "string", "defval": SCRIPT},
             "HOLD": {"type": "string", "defval": "no"},
             "PASSWORD": {"type": "password"},
         },
-        "artifacts": [{"name": "Report", "path": "report.json", "type": "json"}],
-        "kubernetes": {
+        artifacts=[{"name": "Report", "path": "report.json", "type": "json"}],
+        kubernetes={
             "helm": {
                 "enabled": True,
                 "releaseName": "app",
@@ -58,19 +53,14 @@ def clustered(plant: Plant) -> Plant:
             },
             "artifacts": {"enabled": True, "outputPath": "report.json"},
         },
-    }
-    app = plant.rest.post("/app/", json=definition).raise_for_status().json()
-    body = {
-        "app_id": app["id"],
-        "company": plant.pool,
-        "name": "clustered",
-        "executor": "Kubernetes",
-        "executor_settings": {"memory": "64m", "labels": {"team": "erp"}},
-        "max_attempts": 1,
-        "env": {"PASSWORD": SECRET},
-    }
-    template = plant.rest.post("/runtemplate/", json=body).raise_for_status().json()
-    return replace(plant, template=template)
+    )
+    return plant.with_application(
+        definition,
+        executor="Kubernetes",
+        executor_settings={"memory": "64m", "labels": {"team": "erp"}},
+        max_attempts=1,
+        env={"PASSWORD": SECRET},
+    )
 
 
 def held(plant: Plant, cluster: SimulatedCluster) -> int:

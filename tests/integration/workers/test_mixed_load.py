@@ -5,14 +5,11 @@ Each is killed once here; for an hour, those of either number, by `make soak`.
 
 import itertools
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
-from jobauto_prefect.ledger.database import migration
-from jobauto_prefect.ledger.database.engine import make_engine
-from jobauto_prefect.settings import Settings
 from tests.support.adapters import adapter_database
 from tests.support.databases import database
 from tests.support.installation import run_installation
@@ -30,21 +27,16 @@ GROWTH = 1.2  # times as much memory may be held towards the end
 
 
 @pytest.fixture
-def load(tmp_path: Path) -> Iterator[Load]:
+def load(migrate_once: Callable[[str], str], tmp_path: Path) -> Iterator[Load]:
     """An installation on PostgreSQL that work of every kind is ready for."""
     with (
-        database("postgresql", tmp_path) as ledger_url,
-        database("postgresql", tmp_path) as prefect_url,
+        database("postgresql", tmp_path, migrate_once("postgresql")) as ledger_url,
         adapter_database("pgsql", tmp_path / "adapter") as adapter,
+        run_installation(ledger_url, tmp_path, LEASE_SECONDS) as made,
     ):
-        engine = make_engine(Settings(database_url=ledger_url).ledger_url)
-        migration.upgrade(engine)
-        engine.dispose()
-        asyncpg = prefect_url.replace("postgresql://", "postgresql+asyncpg://")
-        with run_installation(ledger_url, asyncpg, tmp_path, LEASE_SECONDS) as made:
-            load = Load(made, adapter)
-            load.prepare()
-            yield load
+        load = Load(made, adapter)
+        load.prepare()
+        yield load
 
 
 def work_and_kill(load: Load, seconds: float, every: float) -> Memory:

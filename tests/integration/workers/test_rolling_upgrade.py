@@ -38,10 +38,7 @@ def former(tmp_path: Path) -> Path:
 @pytest.fixture
 def installation(tmp_path: Path, former: Path) -> Iterator[Installation]:
     """An installation of the former release, on its own tables."""
-    with (
-        database("postgresql", tmp_path) as ledger_url,
-        database("postgresql", tmp_path) as prefect_url,
-    ):
+    with database("postgresql", tmp_path) as ledger_url:
         program = "import jobauto_prefect.cli as cli; print(cli.__file__, flush=True); cli.main()"
         upgraded = subprocess.run(
             [sys.executable, "-c", program, "db", "upgrade"],
@@ -52,9 +49,8 @@ def installation(tmp_path: Path, former: Path) -> Iterator[Installation]:
             check=True,
         )
         assert upgraded.stdout.startswith(str(former))
-        asyncpg = prefect_url.replace("postgresql://", "postgresql+asyncpg://")
         variables = {"PYTHONPATH": str(former)}
-        with run_installation(ledger_url, asyncpg, tmp_path, LEASE, variables) as made:
+        with run_installation(ledger_url, tmp_path, LEASE, variables) as made:
             yield made
 
 

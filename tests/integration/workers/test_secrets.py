@@ -19,6 +19,7 @@ from jobauto_prefect.ledger.audit.trail import SERVICE
 from jobauto_prefect.ledger.base import Base
 from jobauto_prefect.ledger.events.event_store import SourceChange, store_changes
 from jobauto_prefect.ledger.records import EventSource
+from tests.support.documents import smallest
 from tests.support.secrets import secret
 from tests.support.servers import prefect_client
 from tests.support.waits import eventually
@@ -60,17 +61,15 @@ def planted() -> dict[str, str]:
 
 
 def definition(program: Path) -> dict[str, Any]:
-    return {
-        "$schema": "https://example.com/application.schema.json",
-        "name": f"Talker {program.parent.parent.name}",
-        "description": "Says what it should not",
-        "executable": str(program),
-        "uuid": str(uuid4()),
-        "cmdparamsTemplate": "--password ${TEMPLATE_SECRET}",
-        "requirements": ["Talk"],
-        "environment": {name: {"type": "password"} for name in PRINTED},
-        "artifacts": [{"name": "result", "path": "result.json", "type": "application/json"}],
-    }
+    return smallest(
+        name=f"Talker {program.parent.parent.name}",
+        executable=str(program),
+        uuid=str(uuid4()),
+        cmdparamsTemplate="--password ${TEMPLATE_SECRET}",
+        requirements=["Talk"],
+        environment={name: {"type": "password"} for name in PRINTED},
+        artifacts=[{"name": "result", "path": "result.json", "type": "application/json"}],
+    )
 
 
 class Talker:

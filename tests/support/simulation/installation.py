@@ -15,6 +15,7 @@ from jobauto_prefect.facade.writes.base import WriteRequest
 from jobauto_prefect.ledger.audit.trail import SERVICE
 from jobauto_prefect.ledger.records import RunTemplate
 from tests.support.corpus import valid_documents
+from tests.support.documents import smallest
 from tests.support.servers import OPERATOR
 from tests.support.simulation.habits import Codes, Habits
 from tests.support.simulation.matcher import Outage
@@ -49,16 +50,7 @@ def install(world: World, codes: Sequence[Codes]) -> dict[int, Schedule]:
             return WriteRequest(session, box, world.settings, OPERATOR, fields)
 
         for number, table in enumerate(codes):
-            write_app(
-                write(
-                    **{"$schema": "https://example.com/application.schema.json"},
-                    name=f"Simulated {number}",
-                    description="Runs in no time",
-                    executable="true",
-                    environment={},
-                    exitCodes=table,
-                )
-            )
+            write_app(write(**smallest(name=f"Simulated {number}", exitCodes=table)))
         write_company(write(slug="acme", name="Acme", timezone="Europe/Prague"))
         session.flush()
         world.template_of, schedules = {}, {}

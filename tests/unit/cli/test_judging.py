@@ -7,6 +7,7 @@ import pytest
 
 from jobauto_prefect.cli.files.validation_report import excerpt, print_verdicts, validate_file
 from jobauto_prefect.errors import Fault
+from tests.support.documents import smallest
 
 
 def shown(line: str, column: int) -> list[str]:
@@ -46,13 +47,7 @@ def test_an_error_without_a_place_has_no_line() -> None:
     assert list(excerpt(Fault("", "file", "is gone"), [])) == []
 
 
-DEFINITION = {
-    "$schema": "https://example.org/schema.json",
-    "name": "Probe",
-    "description": "Looks",
-    "executable": "probe",
-    "environment": {},
-}
+DEFINITION = smallest(name="Probe")
 
 
 def test_records_are_judged_as_what_they_say_and_counted_by_their_kinds(tmp_path: Path) -> None:

@@ -19,19 +19,16 @@ from jobauto_prefect.ledger.jobs.workers import Registration, WorkerRecord, regi
 from jobauto_prefect.ledger.opening import open_ledger
 from jobauto_prefect.ledger.records import Company, CredentialType, Job, RunTemplate
 from jobauto_prefect.settings import Settings
+from tests.support.documents import smallest
 from tests.support.homes import Home, InProcessHome
+from tests.support.ledger_rows import fetch
 from tests.support.ports import free_port
 from tests.support.redis_server import redis_server
 from tests.support.secrets import SECRET
 from tests.support.servers import facade, prefect_client
 
-DEFINITION = {
-    "$schema": "https://example.org/schema.json",
-    "name": "Probe",
-    "description": "Looks",
-    "executable": "probe",
-    "environment": {"COUNT": {"type": "integer"}, "KEY": {"type": "password"}},
-}
+ENVIRONMENT = {"COUNT": {"type": "integer"}, "KEY": {"type": "password"}}
+DEFINITION = smallest(name="Probe", environment=ENVIRONMENT)
 POOL = "operators"
 
 
@@ -71,16 +68,10 @@ def home(tmp_path: Path, prepared_home: Path, prefect_server: str) -> Home:
     return home
 
 
-def told(home: Home, *words: str, code: int = 0) -> Any:
-    done = home.run(*words, "--json")
-    assert done.returncode == code, (done.stdout, done.stderr)
-    return json.loads(done.stdout)
-
-
 def checks(home: Home, code: int) -> dict[str, list[dict[str, Any]]]:
     """What the doctor says, by the name of the check."""
     found: dict[str, list[dict[str, Any]]] = {}
-    for one in told(home, "doctor", code=code)["checks"]:
+    for one in home.told("doctor", code=code)["checks"]:
         found.setdefault(one["name"], []).append(one)
     return found
 
@@ -269,8 +260,8 @@ def test_the_doctor_says_whether_redis_answers_and_keeps_its_keys(tmp_path: Path
 def test_lists_take_the_filters_of_the_rest_contract_and_the_columns_asked_for(home: Home) -> None:
     home.run("template", "set", "other/Two", "active=false")
 
-    of_acme = told(home, "template", "list", "--company", "acme", "--app", "Probe")
-    inactive = told(home, "template", "list", "--not-active")
+    of_acme = home.told("template", "list", "--company", "acme", "--app", "Probe")
+    inactive = home.told("template", "list", "--not-active")
     chosen = home.run("template", "list", "--active", "--columns", "name,interv,company")
     newest = home.run("company", "list", "--limit", "1")
     unknown = home.run("template", "list", "--columns", "nothing")
@@ -293,20 +284,20 @@ def test_lists_take_the_filters_of_the_rest_contract_and_the_columns_asked_for(h
     assert home.run("job", "logs", "acme/One").stderr == (
         "error: acme/One has no job yet; start one: jobauto run acme/One\n"
     )
-    started = [told(home, "run", "acme/One")["id"] for _ in range(2)]
-    assert told(home, "job", "show", "acme/One")["id"] == started[-1]
-    assert told(home, "job", "cancel", "acme/One")["id"] == started[-1]
+    started = [home.told("run", "acme/One")["id"] for _ in range(2)]
+    assert home.told("job", "show", "acme/One")["id"] == started[-1]
+    assert home.told("job", "cancel", "acme/One")["id"] == started[-1]
     meant = home.run("run", "acme/Onne").stderr
     assert "no run template 'acme/Onne'; did you mean 'acme/One'? see: jobauto template" in meant
     assert "did you mean 'Probe'?" in home.run("app", "show", "Prob").stderr
 
 
 def test_a_job_that_is_over_runs_once_more_with_its_own_values(home: Home) -> None:
-    first = told(home, "run", "acme/One", "--env", "COUNT=7", "--env", f"KEY={SECRET}")
+    first = home.told("run", "acme/One", "--env", "COUNT=7", "--env", f"KEY={SECRET}")
     early = home.run("job", "retry", str(first["id"]))
-    told(home, "job", "cancel", str(first["id"]))
+    home.told("job", "cancel", str(first["id"]))
 
-    again = told(home, "job", "retry", str(first["id"]))
+    again = home.told("job", "retry", str(first["id"]))
     other = home.run("job", "retry", str(first["id"]))
 
     assert early.returncode == 1
@@ -316,17 +307,16 @@ def test_a_job_that_is_over_runs_once_more_with_its_own_values(home: Home) -> No
     assert other.returncode == 1
     assert f"job {again['id']} already retries it" in other.stderr
     ledger = open_ledger(Settings(home=Path(home.environment["JOBAUTO_HOME"])))
-    with ledger.reading() as session:
-        job = session.get_one(Job, again["id"])
-        assert ledger.box.open(job.override_secrets) == {"KEY": SECRET}
+    job = fetch(ledger, Job, again["id"])
+    assert ledger.box.open(job.override_secrets) == {"KEY": SECRET}
     ledger.close()
 
 
 def test_top_shows_queue_and_workers_once_where_there_is_no_terminal(home: Home) -> None:
-    job = told(home, "run", "acme/One")
+    job = home.told("run", "acme/One")
 
     shown = home.run("top")
-    looked = told(home, "top")
+    looked = home.told("top")
 
     assert "Queue (1)" in shown.stdout
     assert "acme/One" in shown.stdout
@@ -336,15 +326,15 @@ def test_top_shows_queue_and_workers_once_where_there_is_no_terminal(home: Home)
 
 
 def test_a_record_is_created_changed_and_deleted_by_its_name(home: Home) -> None:
-    made = told(
-        home, "template", "create", "acme/Three", "app=Probe", "interv=h", "--env", "COUNT=2"
+    made = home.told(
+        "template", "create", "acme/Three", "app=Probe", "interv=h", "--env", "COUNT=2"
     )
     twice = home.run("template", "create", "acme/Three", "app=Probe")
     wrong = home.run("template", "set", "acme/Three", "interv=often", "--env", "COUNT=many")
     unknown = home.run("template", "set", "acme/Three", "colour=red")
-    changed = told(home, "template", "set", "acme/Three", "note=Hello", "--unset", "COUNT")
+    changed = home.told("template", "set", "acme/Three", "note=Hello", "--unset", "COUNT")
     asked = home.run("template", "delete", "acme/Three")
-    told(home, "template", "delete", "acme/Three", "--yes")
+    home.told("template", "delete", "acme/Three", "--yes")
     gone = home.run("template", "show", "acme/Three")
 
     assert (made["interv"], made["env"]) == ("h", {"COUNT": "2"})
@@ -400,7 +390,7 @@ def test_suggested_rules_are_commands_to_copy(home: Home, tmp_path: Path) -> Non
     assert command in mapping.stderr
     made = home.run(*shlex.split(command)[1:])
     assert made.returncode == 0, made.stderr
-    (rule,) = told(home, "rule", "list").values()
+    (rule,) = home.told("rule", "list").values()
     assert rule["env_mapping"] == {"TOTAL": "bills.total"}
     again = home.run("rule", "suggest", "acme/Read")
     assert (again.returncode, again.stdout) == (0, "")

@@ -3,7 +3,6 @@
 import json
 import shutil
 from pathlib import Path
-from typing import Any
 
 import httpx
 import pytest
@@ -24,18 +23,12 @@ def home(tmp_path: Path, prepared_home: Path) -> Home:
     return home
 
 
-def told(home: Home, *words: str, stdin: str = "") -> Any:
-    done = home.run(*words, "--json", stdin=stdin)
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout)
-
-
 def test_users_are_listed_changed_and_kept_out(home: Home) -> None:
-    told(home, "user", "create", "eva", "--password-stdin", stdin=secret("Jine.heslo-88"))
-    assert told(home, "user", "roles", "eva", "editor", "viewer")["roles"] == ["editor", "viewer"]
-    assert told(home, "user", "roles", "eva")["roles"] == []
-    assert told(home, "user", "disable", "eva")["enabled"] is False
-    assert {one["login"] for one in told(home, "user", "list").values()} == {"anna", "eva"}
+    home.told("user", "create", "eva", "--password-stdin", stdin=secret("Jine.heslo-88"))
+    assert home.told("user", "roles", "eva", "editor", "viewer")["roles"] == ["editor", "viewer"]
+    assert home.told("user", "roles", "eva")["roles"] == []
+    assert home.told("user", "disable", "eva")["enabled"] is False
+    assert {one["login"] for one in home.told("user", "list").values()} == {"anna", "eva"}
     weak = home.run("user", "passwd", "eva", "--password-stdin", stdin="password1")
     assert weak.returncode == 1
     assert "password" in weak.stderr
@@ -70,19 +63,19 @@ def test_ones_own_password_is_changed_elsewhere_with_the_present_one(
 
 @pytest.mark.spec("5.2", "5.3")
 def test_tokens_are_listed_without_their_text_and_revoked(home: Home) -> None:
-    token = told(home, "token", "issue", "--user", "anna", "--ttl", "1d")["token"]
+    token = home.told("token", "issue", "--user", "anna", "--ttl", "1d")["token"]
     listed = home.run("token", "list", "--json").stdout
     assert token not in listed
     assert json.loads(listed)["1"]["state"] == "valid"
-    assert told(home, "token", "revoke", "1")["state"] == "revoked"
+    assert home.told("token", "revoke", "1")["state"] == "revoked"
     assert "revoked" in home.run("token", "list").stdout
 
 
 @pytest.mark.spec("1.10")
 def test_the_trail_is_listed_and_exported_whole(home: Home) -> None:
-    told(home, "user", "roles", "anna", "super_admin", "viewer")
-    assert told(home, "audit", "list", "--user", "anna") == {}
-    listed = told(home, "audit", "list", "--entity", "UserRole")
+    home.told("user", "roles", "anna", "super_admin", "viewer")
+    assert home.told("audit", "list", "--user", "anna") == {}
+    listed = home.told("audit", "list", "--entity", "UserRole")
     assert {one["action"] for one in listed.values()} == {"create"}
     assert all(one["actor"].startswith("os:") and one["door"] == "cli" for one in listed.values())
     exported = [json.loads(line) for line in home.run("audit", "export").stdout.splitlines()]

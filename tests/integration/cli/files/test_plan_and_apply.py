@@ -1,16 +1,15 @@
 """`jobauto plan`, `apply` and `export` with a real Prefect."""
 
 import shutil
-import signal
 import sqlite3
-import subprocess
 import time
 from pathlib import Path
 
 import pytest
 
-from tests.support.paths import JOBAUTO, ROOT
+from tests.support.paths import ROOT
 from tests.support.prefect_home import PATIENCE, PrefectHome
+from tests.support.processes import forked
 from tests.support.secrets import SECRET
 
 EXAMPLES = ROOT / "deployments" / "examples"
@@ -162,15 +161,13 @@ def test_apply_leaves_all_or_nothing_where_it_is_killed(place: PrefectHome, tell
     )  # fmt: skip
     path = place.path / "home" / "ledger.db"
     ledger = sqlite3.connect(path, timeout=0, isolation_level=None)
-    killed = subprocess.Popen(
-        [JOBAUTO, "apply", "files", "--yes"], env=place.environment, cwd=place.path
-    )
+    killed = forked(lambda: place.run("apply", "files", "--yes"))
     until = time.monotonic() + PATIENCE
     while not (templates_in(ledger) if tells else is_locked(ledger)):
         assert time.monotonic() < until
         time.sleep(0.001)
-    killed.send_signal(signal.SIGKILL)
-    killed.wait()
+    killed.kill()
+    killed.join()
     written = templates_in(ledger)
     assert not is_locked(ledger)
     ledger.close()

@@ -12,6 +12,7 @@ from jobauto_prefect.ledger.store import Ledger
 from scripts.key_pages import example_of, keys
 from tests.support import contract_check
 from tests.support.definitions import PROBE
+from tests.support.records import ok
 from tests.support.servers import client, manager_token, user_token
 
 ACME = "kind: company\nslug: acme\nname: Acme\n"
@@ -30,9 +31,7 @@ def files(**texts: Any) -> list[dict[str, str]]:
 
 
 def planned(rest: httpx.Client, status: int = 200, **asked: Any) -> Any:
-    answer = rest.post("/apply.json", json=asked)
-    assert answer.status_code == status, answer.text
-    return answer.json()
+    return ok(rest.post("/apply.json", json=asked), status)
 
 
 def counts(plan: Any) -> dict[str, int]:

@@ -1,9 +1,9 @@
 """Two who apply at once: never a mixture, and each is told what was done."""
 
 import json
-import signal
-import subprocess
+import sys
 from collections import Counter
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +15,9 @@ from jobauto_prefect.ledger.records import AuditEntry, Company
 from jobauto_prefect.ledger.store import Ledger
 from jobauto_prefect.settings import Settings
 from tests.support.databases import both_databases, on_postgresql
-from tests.support.paths import JOBAUTO
-from tests.support.processes import clean_environment
+from tests.support.homes import InProcessHome
+from tests.support.ledger_rows import fetch_all
+from tests.support.processes import forked
 from tests.support.waits import eventually
 
 PATIENCE = 180  # seconds
@@ -24,30 +25,36 @@ SETS = {"a": range(12), "b": range(4, 16)}
 """The companies of two sets of files, most of them in both."""
 
 
-class Terminals:
+class Terminals(InProcessHome):
     """Commands in processes of their own, each of which serves the contract to itself."""
 
     def __init__(self, settings: Settings, path: Path) -> None:
-        self._path = path
-        self.environment = clean_environment() | {
+        super().__init__(path)
+        self.environment |= {
             "JOBAUTO_HOME": str(settings.home),
             "JOBAUTO_CONFIG_DIR": str(settings.home),
             "JOBAUTO_DATABASE_URL": str(settings.database_url),
-            "PREFECT_API_URL": "http://127.0.0.1:9/api",
         }
         for name, numbers in SETS.items():
             (path / f"{name}.json").write_text(json.dumps([record(name, one) for one in numbers]))
 
-    def apply(self, name: str) -> "subprocess.Popen[bytes]":
+    def apply(self, name: str) -> BaseProcess:
         """Begin to apply a set: what it does not name goes."""
         words = ["apply", f"{name}.json", "--prune", "--label", "set", "--yes", "--json"]
-        return subprocess.Popen(
-            [JOBAUTO, *words],
-            env=self.environment,
-            cwd=self._path,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-        )
+
+        def apply() -> None:
+            done = self.run(*words)
+            (self.path / f"{name} applied").write_text(done.stdout + done.stderr)
+            sys.exit(done.returncode)
+
+        return forked(apply)
+
+    def applied(self, name: str, process: BaseProcess) -> Any:
+        """What the command said it has written."""
+        process.join(PATIENCE)
+        said = (self.path / f"{name} applied").read_text()
+        assert process.exitcode == 0, said
+        return json.loads(said)["counts"]
 
 
 def record(name: str, number: int) -> dict[str, Any]:
@@ -62,23 +69,20 @@ def terminals(ledger: Ledger, ledger_settings: Settings, tmp_path: Path) -> Term
 
 
 def companies(ledger: Ledger) -> dict[str, str]:
-    with ledger.reading() as session:
-        kept = select(Company).where(Company.retired_at.is_(None))
-        return {one.slug: one.name for one in session.scalars(kept)}
+    kept = select(Company).where(Company.retired_at.is_(None))
+    return {one.slug: one.name for one in fetch_all(ledger, kept)}
 
 
 def written(ledger: Ledger, after: int) -> list[Counter[str]]:
     """How many records each request has written, by what became of them."""
     requests: dict[str | None, Counter[str]] = {}
-    with ledger.reading() as session:
-        for entry in session.scalars(select(AuditEntry).where(AuditEntry.id > after)):
-            requests.setdefault(entry.request_id, Counter())[entry.action] += 1
+    for entry in fetch_all(ledger, select(AuditEntry).where(AuditEntry.id > after)):
+        requests.setdefault(entry.request_id, Counter())[entry.action] += 1
     return [*requests.values()]
 
 
 def newest_entry(ledger: Ledger) -> int:
-    with ledger.reading() as session:
-        return max(session.scalars(select(AuditEntry.id)), default=0)
+    return max(fetch_all(ledger, select(AuditEntry.id)), default=0)
 
 
 @both_databases
@@ -87,12 +91,9 @@ def test_two_sets_of_files_never_mix(terminals: Terminals, ledger: Ledger, round
     whole = [{f"c{one:02}": name.upper() for one in SETS[name]} for name in SETS]
     for _ in range(rounds):
         before = newest_entry(ledger)
-        begun = [terminals.apply(name) for name in SETS]
-        outputs = [process.communicate(timeout=PATIENCE) for process in begun]
-
-        assert [process.returncode for process in begun] == [0, 0], outputs
+        begun = {name: terminals.apply(name) for name in SETS}
+        told = [terminals.applied(name, process) for name, process in begun.items()]
         assert companies(ledger) in whole
-        told = [json.loads(out)["counts"] for out, _ in outputs]
         done = {"create", "update", "delete"}
         reports = [+Counter({one: each[one] for one in done}) for each in told]
         key = str
@@ -106,16 +107,14 @@ def test_one_that_is_killed_lets_go_of_the_lock(terminals: Terminals, ledger: Le
         somebody.execute(text("LOCK TABLE company IN SHARE MODE"))
         killed = terminals.apply("a")
         eventually(lambda: holders(ledger))
-        killed.send_signal(signal.SIGKILL)
-        killed.communicate()
+        killed.kill()
+        killed.join()
     left = companies(ledger)
 
-    other = terminals.apply("b")
-    out, err = other.communicate(timeout=PATIENCE)
+    counts = terminals.applied("b", terminals.apply("b"))
 
     assert left == {}
-    assert other.returncode == 0, err
-    assert json.loads(out)["counts"]["create"] == len(SETS["b"])
+    assert counts["create"] == len(SETS["b"])
     assert set(companies(ledger).values()) == {"B"}
     assert holders(ledger) == 0
 

@@ -14,6 +14,7 @@ from jobauto_prefect.facade.http.errors import MOST_TOLD
 from jobauto_prefect.ledger.store import Ledger
 from tests.support.databases import on_sqlite
 from tests.support.definitions import PROBE
+from tests.support.records import ok
 from tests.support.servers import client, manager_token, user_token
 
 PAGE, COUNT = 20, 50
@@ -47,9 +48,7 @@ def asked(*records: Any, **more: Any) -> dict[str, Any]:
 
 
 def plan(rest: httpx.Client, status: int = 200, **body: Any) -> Any:
-    answer = rest.post("/apply.json", json=body)
-    assert answer.status_code == status, answer.text
-    return answer.json()
+    return ok(rest.post("/apply.json", json=body), status)
 
 
 COMPANY = {"kind": "company", "slug": "acme", "name": "Acme", "labels": ["set"]}

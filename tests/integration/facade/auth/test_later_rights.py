@@ -6,12 +6,12 @@ from typing import Any
 
 import httpx
 import pytest
-from sqlalchemy import select
 
 from jobauto_prefect.facade.http.idempotency import REPLAYED
-from jobauto_prefect.ledger.records import EventRule, User
+from jobauto_prefect.ledger.records import EventRule
 from jobauto_prefect.ledger.store import Ledger
 from tests.support.company_pair import CompanyPair, member_token
+from tests.support.ledger_rows import fetch, user_id_of
 from tests.support.records import ok
 from tests.support.secrets import secret
 from tests.support.servers import client
@@ -32,8 +32,7 @@ class Person:
 
     def change(self, slug: str, role: str | None) -> None:
         """The role in a company is another one from now on; None: they leave it."""
-        with self.pair.ledger.reading() as session:
-            user_id = session.scalars(select(User.id).where(User.login == self.login)).one()
+        user_id = user_id_of(self.pair.ledger, self.login)
         path = f"/company/{self.pair.companies[slug]}/user"
         if role is None:
             ok(self.pair.rest.delete(f"{path}/{user_id}"))
@@ -107,9 +106,7 @@ def test_an_answer_given_again_asks_for_rights_of_now(
     eva.change("here", "viewer")
     assert asked().status_code == 403
     eva.change("here", None)
-    refused = asked()
-    assert refused.status_code == 404, refused.text
-    assert set(refused.json()) == {"error", "message", "request_id"}
+    assert set(ok(asked(), 404)) == {"error", "message", "request_id"}
     eva.change("here", "manager")
     assert REPLAYED in asked().headers
 
@@ -117,9 +114,7 @@ def test_an_answer_given_again_asks_for_rights_of_now(
 def test_the_answer_about_oneself_is_given_again(pair: CompanyPair, eva: Person) -> None:
     body, key = {"login": "eva", "firstname": "Eva"}, {"Idempotency-Key": "k1"}
     eva.change("here", "manager")
-    with pair.ledger.reading() as session:
-        user = session.scalars(select(User.id).where(User.login == "eva")).one()
-    ok(pair.rest.post(f"/user/{user}/roles/", json={"roles": ["user"]}))
+    ok(pair.rest.post(f"/user/{user_id_of(pair.ledger)}/roles/", json={"roles": ["user"]}))
     assert REPLAYED not in eva.http.post("/user/", json=body, headers=key).headers
     assert REPLAYED in eva.http.post("/user/", json=body, headers=key).headers
 
@@ -130,9 +125,8 @@ def test_secrets_leave_a_company_with_who_may_reveal_them_there(
 ) -> None:
     eva.change("there", "admin")
     path, moved = f"/{item}/{records[item]['id']}.json", {"company": "there"}
-    refused = eva.http.post(path, json=moved)
-    assert refused.status_code == 403, refused.text
-    assert "credentials.reveal in its current company" in refused.json()["message"]
+    refused = ok(eva.http.post(path, json=moved), 403)
+    assert "credentials.reveal in its current company" in refused["message"]
     assert pair.rest.get(path).json()["company_id"] == pair.companies["here"]
     ok(eva.http.post(path, json={"company": "here"}), 201)  # it stays where it is
     eva.change("here", "admin")
@@ -228,9 +222,7 @@ def test_the_word_for_a_rule_is_of_who_wrote_what_it_tells(
 ) -> None:
     with pair.as_("there") as http:
         ok(http.post(f"/eventrule/{rule['id']}.json", json={"priority": 3}), 201)
-    with ledger.reading() as session:
-        eva_id = session.scalars(select(User.id).where(User.login == "eva")).one()
-        assert session.get_one(EventRule, rule["id"]).written_by == eva_id
+    assert fetch(ledger, EventRule, rule["id"]).written_by == user_id_of(ledger)
 
 
 def test_files_of_a_company_hold_no_rules_of_others(

@@ -7,10 +7,11 @@ import httpx
 import pytest
 from sqlalchemy import select
 
-from jobauto_prefect.ledger.records import AuditEntry, Token, User
+from jobauto_prefect.ledger.records import Token
 from jobauto_prefect.ledger.store import Ledger
 from tests.support.console import PASSWORD, add_user, form_fields, post, submit, visitor
 from tests.support.databases import on_sqlite
+from tests.support.ledger_rows import entries, fetch_all, user_id_of
 from tests.support.records import ok
 from tests.support.secrets import secret
 from tests.support.servers import client, user_token
@@ -18,11 +19,6 @@ from tests.support.servers import client, user_token
 pytestmark = on_sqlite
 
 NEW = secret("another kůň 2")
-
-
-def _id(ledger: Ledger, login: str = "eva") -> int:
-    with ledger.reading() as session:
-        return session.scalars(select(User.id).where(User.login == login)).one()
 
 
 def _opens(url: str, password: str) -> bool:
@@ -50,7 +46,7 @@ def test_no_token_changes_its_users_own_password(
     facade_url: str, ledger: Ledger, role: str, obtain: Callable[[str], str]
 ) -> None:
     add_user(ledger, "eva", role)
-    eva = _id(ledger)
+    eva = user_id_of(ledger)
     ways: list[tuple[str, dict[str, Any]]] = [
         ("/user/", {"id": eva}),
         ("/user/", {"login": "eva"}),
@@ -105,8 +101,7 @@ def test_a_session_gives_itself_no_token(facade_url: str, ledger: Ledger, days: 
         for login in ("eva", "other"):
             answer = thief.post(f"/user/{login}/tokens/", json={"days": days})
             assert answer.status_code == 403
-    with ledger.reading() as session:
-        kinds = session.scalars(select(Token.kind).where(Token.user_id == _id(ledger))).all()
+    kinds = fetch_all(ledger, select(Token.kind).where(Token.user_id == user_id_of(ledger)))
     assert sorted(kinds) == ["sign-in", "user"]
 
 
@@ -131,7 +126,7 @@ def eva(facade_url: str, ledger: Ledger) -> httpx.Client:
 def test_the_console_asks_for_the_present_password(
     eva: httpx.Client, facade_url: str, ledger: Ledger
 ) -> None:
-    number = _id(ledger)
+    number = user_id_of(ledger)
     address = f"/console/users/{number}/password"
     assert address in eva.get(f"/console/users/{number}").text
     assert "/password" not in form_fields(eva.get(f"/console/users/{number}/edit").text)
@@ -160,7 +155,7 @@ def test_the_console_asks_for_the_present_password(
 
 def test_nobody_changes_anothers_there(eva: httpx.Client, ledger: Ledger) -> None:
     add_user(ledger, "tom", "viewer")
-    address = f"/console/users/{_id(ledger, 'tom')}/password"
+    address = f"/console/users/{user_id_of(ledger, 'tom')}/password"
     assert eva.get(address).status_code == 403
     sent = {"/your_password": PASSWORD, "/password": NEW}
     assert post(eva, address, sent).status_code == 403
@@ -169,29 +164,28 @@ def test_nobody_changes_anothers_there(eva: httpx.Client, ledger: Ledger) -> Non
 def test_guesses_at_the_present_password_are_failed_sign_ins(
     eva: httpx.Client, ledger: Ledger
 ) -> None:
-    address = f"/console/users/{_id(ledger)}/password"
+    address = f"/console/users/{user_id_of(ledger)}/password"
     for number in range(5):
         guess = {"/your_password": f"wrong {number}", "/password": NEW}
         assert post(eva, address, guess).status_code == 400
     refused = post(eva, address, {"/your_password": PASSWORD, "/password": NEW})
     assert refused.status_code == 400
     assert "too many failed sign-ins" in refused.text
-    with ledger.reading() as session:
-        refusals = session.scalars(select(AuditEntry).where(AuditEntry.entity_type == "Login"))
-        doors = [entry.door for entry in refusals if entry.action == "refuse"]
+    refusals = entries(ledger, "Login")
+    doors = [entry.door for entry in refusals if entry.action == "refuse"]
     assert doors == ["console"] * 5
 
 
 def test_the_console_gives_a_token_for_the_password_alone(
     eva: httpx.Client, ledger: Ledger
 ) -> None:
-    address = f"/console/users/{_id(ledger)}/tokens"
+    address = f"/console/users/{user_id_of(ledger)}/tokens"
     for password in ({}, {"/your_password": ""}, {"/your_password": "wrong"}):
         refused = post(eva, address, {"/days": "7", **password})
         assert refused.status_code == 400
         assert "login or password is wrong" in refused.text
     with ledger.reading() as session:
-        mine = select(Token.id).where(Token.user_id == _id(ledger), Token.kind == "user")
+        mine = select(Token.id).where(Token.user_id == user_id_of(ledger), Token.kind == "user")
         assert len(session.scalars(mine).all()) == 1  # of the fixture
 
 

@@ -17,6 +17,7 @@ from jobauto_prefect.ledger.records import App, CompanyUser, Job, RunTemplate, U
 from jobauto_prefect.ledger.states import JobState
 from tests.support.claims import claim_of, granted, refused
 from tests.support.company_pair import COLLECTIONS, KINDS, UUIDS, CompanyPair, body_of
+from tests.support.ledger_rows import fetch
 
 
 def ok(answer: httpx.Response, status: int = 201) -> dict[str, Any]:
@@ -333,8 +334,7 @@ def test_a_job_that_waits_is_a_use(pair: CompanyPair) -> None:
     assert pair.rest.post(path, json=owner).status_code == 409
     ok(pair.rest.post(f"/job/{job['id']}.json", json={"state": "cancelled"}))
     ok(pair.rest.post(path, json=owner))
-    with pair.ledger.reading() as session:
-        assert session.get_one(Job, job["id"]).state == JobState.CANCELLED
+    assert fetch(pair.ledger, Job, job["id"]).state == JobState.CANCELLED
     with pair.as_("there") as http:  # the name of what was used once is not told any more
         page = http.get(f"/job/{job['id']}.html")
         assert page.status_code == 200

@@ -1,47 +1,33 @@
 """A token is not looked up for each request, and what is revoked counts at once all the same."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from datetime import timedelta
-from pathlib import Path
 
 import httpx
 import psycopg
 import pytest
-from sqlalchemy import make_url
 
 from jobauto_prefect.facade.auth import token_cache
 from jobauto_prefect.ledger.audit.trail import SERVICE
-from jobauto_prefect.ledger.database import migration
-from jobauto_prefect.ledger.database.engine import make_engine
 from jobauto_prefect.ledger.opening import open_ledger
 from jobauto_prefect.ledger.records import Token, User
-from jobauto_prefect.ledger.secrets import create_key
 from jobauto_prefect.ledger.store import Ledger
 from jobauto_prefect.settings import Settings
-from tests.support.databases import POSTGRESQL, database
-from tests.support.ports import free_port
+from tests.support.databases import on_postgresql
 from tests.support.servers import client, facade, user_token
 from tests.support.statements import Statements, counted_database
 from tests.support.waits import eventually
+
+pytestmark = on_postgresql
 
 FOR_EVER = timedelta(days=1)  # so that nothing but the revocation can end it
 
 
 @pytest.fixture
-def reached(tmp_path: Path) -> Iterator[tuple[Settings, Statements]]:
-    with database("postgresql", tmp_path) as url, counted_database(url) as (by, asked):
-        settings = Settings(
-            home=tmp_path,
-            database_url=by,
-            url=f"http://127.0.0.1:{free_port()}",
-            prefect_api_url="http://127.0.0.1:9/api",
-        )
-        create_key(settings.key_path)
-        engine = make_engine(settings.ledger_url)
-        migration.upgrade(engine)
-        engine.dispose()
-        yield settings, asked
+def reached(facade_settings: Settings) -> Iterator[tuple[Settings, Statements]]:
+    with counted_database(facade_settings.database_url) as (by, asked):
+        yield facade_settings.model_copy(update={"database_url": by}), asked
 
 
 @contextmanager
@@ -76,11 +62,10 @@ def _disable(ledger: Ledger) -> None:
 def test_a_revocation_elsewhere_is_heard_of(
     reached: tuple[Settings, Statements],
     monkeypatch: pytest.MonkeyPatch,
-    end: object,
+    end: Callable[[Ledger], None],
 ) -> None:
     settings, asked = reached
     monkeypatch.setattr(token_cache, "REMEMBER_FOR", FOR_EVER)
-    assert callable(end)
     with closing(open_ledger(settings)) as ledger, signed_in(settings, ledger) as rest:
         eventually(lambda: not _asked_for_token(rest, asked))
         with closing(open_ledger(settings)) as other:
@@ -92,11 +77,10 @@ def test_a_revocation_elsewhere_is_heard_of(
 def test_a_revocation_here_counts_at_once(
     reached: tuple[Settings, Statements],
     monkeypatch: pytest.MonkeyPatch,
-    end: object,
+    end: Callable[[Ledger], None],
 ) -> None:
     settings, asked = reached
     monkeypatch.setattr(token_cache, "REMEMBER_FOR", FOR_EVER)
-    assert callable(end)
     with closing(open_ledger(settings)) as ledger, signed_in(settings, ledger) as rest:
         eventually(lambda: not _asked_for_token(rest, asked))
         end(ledger)
@@ -119,20 +103,18 @@ def test_where_nothing_is_announced_nothing_is_remembered(
 
 
 def test_a_lost_connection_forgets_all(
-    reached: tuple[Settings, Statements], monkeypatch: pytest.MonkeyPatch
+    reached: tuple[Settings, Statements],
+    facade_settings: Settings,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     settings, asked = reached
     monkeypatch.setattr(token_cache, "REMEMBER_FOR", FOR_EVER)
     with closing(open_ledger(settings)) as ledger, signed_in(settings, ledger) as rest:
         eventually(lambda: not _asked_for_token(rest, asked))
-        plain = str(settings.database_url).replace(f":{asked.port}", f":{server_port()}")
         asked.cut()
-        with psycopg.connect(plain) as other:  # meanwhile, and not through what was cut
+        with psycopg.connect(
+            facade_settings.database_url
+        ) as other:  # meanwhile, and not through what was cut
             other.execute("UPDATE token SET revoked_at = now()")
         asked.mend()
         eventually(lambda: rest.get("/status").status_code == 401)
-
-
-def server_port() -> int:
-    """That of PostgreSQL itself."""
-    return make_url(POSTGRESQL).port or 5432

@@ -14,10 +14,11 @@ from jobauto_prefect.facade.app import create_app
 from jobauto_prefect.facade.auth.passwords import hash_password
 from jobauto_prefect.facade.http.body_sizes import SIGN_IN_BYTES
 from jobauto_prefect.ledger.audit.trail import SERVICE, Actor
-from jobauto_prefect.ledger.records import AuditEntry, User
+from jobauto_prefect.ledger.records import User
 from jobauto_prefect.ledger.store import Ledger
 from jobauto_prefect.settings import Settings
 from tests.support.asgi_server import spoken
+from tests.support.ledger_rows import entries
 from tests.support.secrets import secret
 from tests.support.servers import facade, user_token
 
@@ -182,9 +183,8 @@ def test_a_forgotten_page_with_an_old_password_locks_nobody_out(
             query = page.get("/api/v1/login.json", params={"login": LOGIN, "password": "old"})
             assert {one.status_code for one in (basic, json_body, form, query)} == {401}
     assert _asked(facade_url, f"Basic {GOOD}") == 200
-    with ledger.reading() as session:
-        refused = session.scalars(select(AuditEntry).where(AuditEntry.entity_type == "Login"))
-        assert [entry.action for entry in refused] == ["refuse"]
+    refused = entries(ledger, "Login")
+    assert [entry.action for entry in refused] == ["refuse"]
 
 
 def test_a_page_that_asks_for_ten_things_at_once_fails_once(
@@ -199,9 +199,8 @@ def test_a_page_that_asks_for_ten_things_at_once_fails_once(
     with ThreadPoolExecutor(10) as page:
         assert set(page.map(ask, range(10))) == {401}
     assert _asked(facade_url, f"Basic {GOOD}") == 200
-    with ledger.reading() as session:
-        refused = session.scalars(select(AuditEntry).where(AuditEntry.entity_type == "Login"))
-        assert [entry.action for entry in refused] == ["refuse"]
+    refused = entries(ledger, "Login")
+    assert [entry.action for entry in refused] == ["refuse"]
 
 
 def test_strangers_lock_nobody_out_where_they_signed_in_before(

@@ -9,7 +9,6 @@ from time import monotonic, sleep
 from uuid import uuid4
 
 import pytest
-from sqlalchemy import func, select
 
 from jobauto_prefect.errors import TooManyRequests, Unauthorized
 from jobauto_prefect.facade.auth.throttle import SignInThrottle
@@ -17,8 +16,7 @@ from jobauto_prefect.ledger.records import SignInFailure, SignInSuccess
 from jobauto_prefect.ledger.store import Ledger
 from jobauto_prefect.settings import Settings
 from tests.support.databases import both_databases
-
-pytestmark = both_databases
+from tests.support.ledger_rows import count_rows, fetch_all
 
 
 class Time:
@@ -48,11 +46,6 @@ def time(ledger: Ledger) -> Time:
 @pytest.fixture
 def throttle(time: Time, ledger: Ledger) -> SignInThrottle:
     return SignInThrottle(SETTINGS, ledger)
-
-
-def _counted(ledger: Ledger) -> int:
-    with ledger.reading() as session:
-        return session.scalar(select(func.count()).select_from(SignInFailure)) or 0
 
 
 def _attempt(
@@ -128,8 +121,7 @@ def test_the_same_wrong_password_counts_once(
     _fail(throttle, "eva", HOME)
     assert _refused(throttle, "eva", HOME) > 0
     _succeed(throttle, "tom", HOME)
-    with ledger.reading() as session:
-        kept = {failure.guess for failure in session.scalars(select(SignInFailure))}
+    kept = {failure.guess for failure in fetch_all(ledger, SignInFailure)}
     plain = {sha256(text).hexdigest() for text in (b"old password", b"eva\0\0old password")}
     assert len(kept) == 3
     assert not kept & plain
@@ -209,13 +201,13 @@ def test_a_network_is_known_to_an_account_for_30_days(throttle: SignInThrottle, 
     _succeed(throttle, "eva", HOME)
 
 
+@both_databases
 def test_a_success_is_written_down_once_a_day_and_forgotten_after_30(
     throttle: SignInThrottle, time: Time, ledger: Ledger
 ) -> None:
     def known() -> dict[str, str]:
-        with ledger.reading() as session:
-            rows = session.scalars(select(SignInSuccess)).all()
-            return {row.network: row.day.isoformat() for row in rows}
+        rows = fetch_all(ledger, SignInSuccess)
+        return {row.network: row.day.isoformat() for row in rows}
 
     for _ in range(3):
         _succeed(throttle, "eva", HOME)
@@ -281,6 +273,7 @@ def test_an_ipv4_address_written_as_ipv6_is_the_same(throttle: SignInThrottle) -
     _succeed(throttle, "eva", "::ffff:192.0.2.2")
 
 
+@both_databases
 def test_guesses_at_once_tell_no_more_than_guesses_in_a_row(
     throttle: SignInThrottle, ledger: Ledger
 ) -> None:
@@ -291,7 +284,7 @@ def test_guesses_at_once_tell_no_more_than_guesses_in_a_row(
         if not right:
             raise Unauthorized("wrong")
         until = monotonic() + 30
-        while _counted(ledger) < 3 and monotonic() < until:
+        while count_rows(ledger, SignInFailure) < 3 and monotonic() < until:
             sleep(0.01)  # the right one takes longest
 
     def guess(number: int) -> str:
@@ -311,6 +304,7 @@ def test_guesses_at_once_tell_no_more_than_guesses_in_a_row(
     assert answers[5] == "refused"
 
 
+@both_databases
 def test_right_passwords_at_once_are_all_let_in(throttle: SignInThrottle) -> None:
     begun = Barrier(6)
 
@@ -322,19 +316,21 @@ def test_right_passwords_at_once_are_all_let_in(throttle: SignInThrottle) -> Non
         list(pool.map(sign_in, range(6)))
 
 
+@both_databases
 def test_what_counts_no_more_is_forgotten(
     throttle: SignInThrottle, time: Time, ledger: Ledger
 ) -> None:
     for number in range(4):
         _fail(throttle, f"{number}\0" * 1000)
-    assert _counted(ledger) == 4
+    assert count_rows(ledger, SignInFailure) == 4
     time.pass_(300)
     _fail(throttle, "eva")
-    assert _counted(ledger) == 1
+    assert count_rows(ledger, SignInFailure) == 1
     _succeed(throttle, "eva")
-    assert _counted(ledger) == 0
+    assert count_rows(ledger, SignInFailure) == 0
 
 
+@both_databases
 def test_all_processes_of_an_installation_count_together(
     throttle: SignInThrottle, ledger: Ledger
 ) -> None:

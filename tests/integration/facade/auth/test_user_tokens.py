@@ -7,30 +7,25 @@ import httpx
 import pytest
 from sqlalchemy import select
 
-from jobauto_prefect.ledger.records import AuditEntry, Token, User
+from jobauto_prefect.ledger.records import Token
 from jobauto_prefect.ledger.store import Ledger
 from tests.support.console import PASSWORD, add_user, cookie_name, post, submit, visitor
+from tests.support.ledger_rows import entries, fetch, fetch_all, fetch_one, user_id_of
 from tests.support.records import ok
 from tests.support.secrets import secret
 from tests.support.servers import client, user_token
-
-
-def _id(ledger: Ledger, login: str) -> int:
-    with ledger.reading() as session:
-        return session.scalars(select(User.id).where(User.login == login)).one()
 
 
 def test_a_user_issues_a_token_that_opens_the_service_until_it_is_revoked(
     facade_url: str, ledger: Ledger
 ) -> None:
     with client(f"{facade_url}/api/v1", user_token(ledger, "eva", ("editor",))) as rest:
-        eva = _id(ledger, "eva")
+        eva = user_id_of(ledger, "eva")
         issued = ok(rest.post(f"/user/{eva}/tokens/", json={"days": 30}), 201)
         text = issued["token"]
-        with ledger.reading() as session:
-            token = session.get_one(Token, issued["id"])
-            assert token.expires_at is not None
-            assert round((token.expires_at - token.created_at) / timedelta(days=1), 3) == 30
+        token = fetch(ledger, Token, issued["id"])
+        assert token.expires_at is not None
+        assert round((token.expires_at - token.created_at) / timedelta(days=1), 3) == 30
         with client(f"{facade_url}/api/v1", text) as program:
             assert program.get("/jobs.json").status_code == 200
             listed = ok(program.get("/user/eva/tokens.json"))
@@ -75,7 +70,7 @@ def _open(facade_url: str, issued: dict[str, str]) -> set[str]:
 def test_a_new_password_ends_sessions_and_sign_ins_and_no_issued_token(
     rest: httpx.Client, facade_url: str, ledger: Ledger, issued: dict[str, str]
 ) -> None:
-    eva = {"id": _id(ledger, "eva")}
+    eva = {"id": user_id_of(ledger, "eva")}
     ok(rest.post("/user/", json=eva | {"firstname": "Eva"}), 201)
     assert _open(facade_url, issued) == {"session", "sign-in", "issued"}
     ok(rest.post("/user/", json=eva | {"password": secret("another kůň 2")}), 201)
@@ -88,7 +83,7 @@ def test_a_new_password_ends_sessions_and_sign_ins_and_no_issued_token(
 def test_tokens_of_a_disabled_user_stay_ended_when_it_is_enabled_again(
     rest: httpx.Client, facade_url: str, ledger: Ledger, issued: dict[str, str]
 ) -> None:
-    eva = _id(ledger, "eva")
+    eva = user_id_of(ledger, "eva")
     ok(rest.post("/user/", json={"id": eva, "enabled": False}), 201)
     assert rest.post(f"/user/{eva}/tokens/", json={}).status_code == 409
     ok(rest.post("/user/", json={"id": eva, "enabled": True}), 201)
@@ -99,9 +94,7 @@ def test_tokens_of_a_disabled_user_stay_ended_when_it_is_enabled_again(
 def test_its_text_is_in_no_audit_entry(facade_url: str, ledger: Ledger) -> None:
     with client(f"{facade_url}/api/v1", user_token(ledger)) as rest:
         issued = ok(rest.post("/user/1/tokens/", json={}), 201)
-    with ledger.reading() as session:
-        entries = session.scalars(select(AuditEntry).where(AuditEntry.entity_type == "Token"))
-        told = [str(entry.changes) for entry in entries]
+    told = [str(entry.changes) for entry in entries(ledger, "Token")]
     assert any(f"'id': [None, {issued['id']}]" in changes for changes in told)
     assert not any(issued["token"] in changes for changes in told)
 
@@ -116,8 +109,7 @@ def test_days_that_are_none_are_refused(rest: httpx.Client, days: object) -> Non
 def test_nobody_takes_a_token_of_somebody_else_by_its_number(
     rest: httpx.Client, facade_url: str, ledger: Ledger
 ) -> None:
-    with ledger.reading() as session:
-        other = session.scalars(select(Token.id)).first()
+    other = fetch_all(ledger, select(Token.id))[0]
     with client(f"{facade_url}/api/v1", user_token(ledger, "eva", ("editor",))) as eva:
         assert eva.delete(f"/user/eva/token/{other}").status_code == 404
         assert eva.delete(f"/user/1/token/{other}").status_code == 404
@@ -126,9 +118,8 @@ def test_nobody_takes_a_token_of_somebody_else_by_its_number(
 
 def test_an_admin_revokes_none_of_a_super_admin(facade_url: str, ledger: Ledger) -> None:
     user_token(ledger, "root")
-    root = _id(ledger, "root")
-    with ledger.reading() as session:
-        token = session.scalars(select(Token.id).where(Token.user_id == root)).one()
+    root = user_id_of(ledger, "root")
+    token = fetch_one(ledger, select(Token.id).where(Token.user_id == root))
     with client(f"{facade_url}/api/v1", user_token(ledger, "adam", ("admin",))) as admin:
         assert admin.delete(f"/user/{root}/token/{token}").status_code == 403
         assert admin.post(f"/user/{root}/tokens/", json={}).status_code == 403
@@ -138,7 +129,7 @@ def test_the_console_shows_a_new_token_once_and_revokes_it(facade_url: str, ledg
     add_user(ledger, "eva", "editor")
     browser = visitor(facade_url)
     assert submit(browser, "eva").status_code == 303
-    address = f"/console/users/{_id(ledger, 'eva')}/tokens"
+    address = f"/console/users/{user_id_of(ledger, 'eva')}/tokens"
     browser.event_hooks = {}  # the page is to show a secret
 
     refused = post(browser, address, {"/days": "0"})
@@ -161,7 +152,7 @@ def test_who_may_not_change_their_profile_issues_none(facade_url: str, ledger: L
     add_user(ledger, "tom", "viewer")
     browser = visitor(facade_url)
     assert submit(browser, "tom").status_code == 303
-    address = f"/console/users/{_id(ledger, 'tom')}/tokens"
+    address = f"/console/users/{user_id_of(ledger, 'tom')}/tokens"
     page = browser.get(address)
     assert page.status_code == 200
     assert "<form" not in page.text.partition("<main")[2]

@@ -9,7 +9,6 @@ from uuid import uuid4
 import httpx
 import pytest
 from markupsafe import escape
-from sqlalchemy import select
 from sqlalchemy.event import listen, remove
 
 from jobauto_prefect.facade.auth import token_cache
@@ -26,6 +25,7 @@ from jobauto_prefect.ledger.records import (
 from jobauto_prefect.ledger.store import Ledger
 from tests.support.console import form_fields, post
 from tests.support.console_records import HOSTILE, Records
+from tests.support.ledger_rows import fetch_one
 from tests.support.records import ok
 from tests.support.secrets import SECRET, secret
 from tests.support.waits import eventually
@@ -84,9 +84,8 @@ def test_an_event_tells_what_it_started_and_is_tried_again(
     done = browser.get(answer.headers["location"]).text
     assert "The starts were repeated." in done
     assert "Repeat failed starts" not in done
-    with ledger.reading() as session:
-        delivery = session.scalars(select(Delivery)).one()
-        assert (delivery.state, delivery.error) != ("dead", f"no work pool for {HOSTILE}")
+    delivery = fetch_one(ledger, Delivery)
+    assert (delivery.state, delivery.error) != ("dead", f"no work pool for {HOSTILE}")
 
 
 def test_rules_are_a_picture_and_a_table(

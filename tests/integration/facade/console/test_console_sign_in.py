@@ -25,6 +25,7 @@ from tests.support.console import (
     submit,
     visitor,
 )
+from tests.support.ledger_rows import fetch_all
 from tests.support.servers import facade, user_token, worker_token
 
 FORM = '<form class="sign-in" method="post" action="/login.html">'
@@ -38,9 +39,8 @@ def browser(facade_url: str, ledger: Ledger) -> httpx.Client:
 
 
 def _entries(ledger: Ledger) -> list[tuple[str, str, str]]:
-    with ledger.reading() as session:
-        entries = session.scalars(select(AuditEntry).order_by(AuditEntry.id)).all()
-        return [(entry.actor, entry.entity_type, entry.action) for entry in entries]
+    entries = fetch_all(ledger, AuditEntry)
+    return [(entry.actor, entry.entity_type, entry.action) for entry in entries]
 
 
 def _name(browser: httpx.Client) -> str:

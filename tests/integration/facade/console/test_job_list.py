@@ -12,7 +12,6 @@ from jobauto_prefect.facade.console.jobs.job_list_page import PAGE
 from jobauto_prefect.facade.console.jobs.saved_searches import MAX_SEARCHES
 from jobauto_prefect.ledger.store import Ledger
 from tests.support.console import links, post, submit, visitor
-from tests.support.databases import both_databases
 from tests.support.job_records import HOSTILE, JobRecords, make_job_template
 
 
@@ -33,7 +32,6 @@ def _post_all(browser: httpx.Client, jobs: list[int], action: str, **fields: str
     return browser.post("/console/jobs/selected", data=sent, headers=headers)
 
 
-@both_databases
 def test_jobs_are_narrowed_by_what_the_address_says(
     operator: httpx.Client, rest: httpx.Client, ledger: Ledger, jobs: JobRecords
 ) -> None:
@@ -64,7 +62,6 @@ def test_jobs_are_narrowed_by_what_the_address_says(
     assert operator.get("/console/jobs?state=broken").status_code == 400
 
 
-@both_databases
 def test_one_run_template_is_told_by_its_name_and_can_be_let_go(
     operator: httpx.Client, jobs: JobRecords
 ) -> None:
@@ -76,7 +73,6 @@ def test_one_run_template_is_told_by_its_name_and_can_be_let_go(
     assert 'name="runtemplate_id"' not in _page(operator)
 
 
-@both_databases
 def test_a_long_list_has_pages_and_orders_that_keep_the_filters(
     operator: httpx.Client, jobs: JobRecords
 ) -> None:
@@ -110,7 +106,6 @@ def test_searches_of_ones_own_are_kept_and_forgotten(
     assert "alert" not in _page(operator)
 
 
-@both_databases
 @pytest.mark.parametrize(
     "query", ["javascript:alert(1)//\n", "state=lost\r\nX-A: b", "x" * 300, "a b", "ž"]
 )
@@ -128,7 +123,6 @@ def test_a_broken_cookie_is_none(operator: httpx.Client, jobs: JobRecords, cooki
     assert 'class="own"' not in _page(operator)
 
 
-@both_databases
 def test_several_jobs_are_cancelled_and_each_result_is_told(
     operator: httpx.Client, jobs: JobRecords, rest: httpx.Client
 ) -> None:
@@ -145,7 +139,6 @@ def test_several_jobs_are_cancelled_and_each_result_is_told(
         assert (record["state"], record["message"]) == ("cancelled", "a storm")
 
 
-@both_databases
 def test_several_jobs_are_retried_once_and_their_windows_excused(
     operator: httpx.Client, jobs: JobRecords, rest: httpx.Client
 ) -> None:

@@ -6,12 +6,12 @@ from typing import Any
 
 import httpx
 import pytest
-from sqlalchemy import select
 
 from jobauto_prefect.ledger.records import Job
 from jobauto_prefect.ledger.store import Ledger
 from tests.support.console import form_fields, post
 from tests.support.console_records import Records, sign_in
+from tests.support.ledger_rows import fetch_all
 from tests.support.secrets import SECRET, secret
 
 LIST = "/console/runtemplates"
@@ -19,10 +19,8 @@ NEW_SECRET = secret("another s3cret")
 
 
 def _overrides(ledger: Ledger) -> dict[str, Any]:
-    with ledger.reading() as session:
-        job = session.scalars(select(Job).order_by(Job.id.desc())).first()
-        assert job is not None
-        return {**job.overrides, **dict.fromkeys(job.override_secrets, "sealed")}
+    job = fetch_all(ledger, Job)[-1]
+    return {**job.overrides, **dict.fromkeys(job.override_secrets, "sealed")}
 
 
 def test_a_job_gets_what_was_changed_in_the_form_and_nothing_else(

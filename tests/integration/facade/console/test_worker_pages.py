@@ -16,6 +16,7 @@ from jobauto_prefect.ledger.records import Job, Lease, WorkerRecord
 from jobauto_prefect.ledger.store import Ledger
 from tests.support.console import links, post
 from tests.support.console_records import HOSTILE, Records
+from tests.support.ledger_rows import fetch_all
 
 POOL = "jobauto"
 AddWorker = Callable[..., str]
@@ -101,8 +102,7 @@ def test_one_that_is_silent_is_declared_lost_after_a_question(
     page = browser.get(answer.headers["location"]).text
     assert "The worker was declared lost; its jobs will be retried." in page
     assert f"{path}/lost" not in links(page)
-    with ledger.reading() as session:
-        states = set(session.scalars(select(Job.state).where(Job.worker == "gone")))
+    states = set(fetch_all(ledger, select(Job.state).where(Job.worker == "gone")))
     assert states == {"lost"}
 
 

@@ -15,6 +15,7 @@ from jobauto_prefect.facade.gateway.middleware import MAX_MEMBERS_BYTES
 from jobauto_prefect.facade.gateway.policy.body_rules import MAX_ITEMS, MAX_NUMBER, MAX_TAGS
 from tests.support.breakable import hang_up
 from tests.support.gateway import OURS, PASSWORD, THEIRS, Gateway, basic
+from tests.support.records import ok
 from tests.support.servers import prefect_client
 from tests.support.waits import eventually
 
@@ -60,9 +61,7 @@ def test_neither_prefects_document_nor_a_large_body_stops_its_event_loop(
         assert viewer.post("/flow_runs/filter", content=b" " * (limit + 1)).status_code == 413
         assert viewer.post("/flow_runs/", content=many).status_code == 403
         for body, status, rule in ((many, 400, "size"), (texts, 400, "items")):
-            answer = root.post(run, content=body)
-            assert answer.status_code == status, answer.text
-            assert answer.json()["details"][0]["rule"] == rule
+            assert ok(root.post(run, content=body), status)["details"][0]["rule"] == rule
     assert slow_callbacks() == []
 
 

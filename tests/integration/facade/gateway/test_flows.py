@@ -10,7 +10,9 @@ from sqlalchemy import select
 
 from jobauto_prefect.ledger.audit.trail import SERVICE
 from jobauto_prefect.ledger.records import App, RunTemplate
+from tests.support.documents import smallest
 from tests.support.gateway import OURS, THEIRS, Gateway
+from tests.support.ledger_rows import fetch
 from tests.support.waits import eventually
 
 SLUGS = {OURS: OURS.lower(), THEIRS: THEIRS.lower()}
@@ -27,11 +29,7 @@ def flows(gate: Gateway) -> Iterator[dict[str, str]]:
     owners = {"ours": (OURS, OURS), "theirs": (THEIRS, THEIRS), "lent": (None, THEIRS)}
     for name, (owner, user) in owners.items():
         company_id = gate.templates[owner]["company_id"] if owner else None
-        definition = {
-            "$schema": common["$schema"], "name": f"{name} app", "description": "Of somebody",
-            "executable": "probe", "environment": {}, "uuid": str(uuid4()),
-        }  # fmt: skip
-        body = definition | {"company_id": company_id}
+        body = smallest(name=f"{name} app", uuid=str(uuid4()), company_id=company_id)
         app = gate.rest.post("/app/", json=body).raise_for_status().json()
         template = {"company": SLUGS[user], "app_id": app["id"], "name": f"{name} run"}
         template = gate.rest.post("/runtemplate/", json=template).raise_for_status().json()
@@ -46,16 +44,14 @@ def flows(gate: Gateway) -> Iterator[dict[str, str]]:
 
 def _flow_id(gate: Gateway, app_id: int) -> str:
     def look() -> UUID | None:
-        with gate.ledger.reading() as session:
-            return session.get_one(App, app_id).flow_id
+        return fetch(gate.ledger, App, app_id).flow_id
 
     return str(eventually(look))
 
 
 def _wait_for_deployment(gate: Gateway, template_id: int) -> None:
     def look() -> UUID | None:
-        with gate.ledger.reading() as session:
-            return session.get_one(RunTemplate, template_id).deployment_id
+        return fetch(gate.ledger, RunTemplate, template_id).deployment_id
 
     eventually(look)
 
@@ -129,11 +125,8 @@ def test_the_flow_of_a_deleted_application_is_in_no_list_and_found_by_who_ran_it
     gate: Gateway,
 ) -> None:
     company = gate.templates[OURS]
-    definition = {
-        "$schema": "https://example.com/application.schema.json", "name": "Short-lived",
-        "description": "Goes", "executable": "probe", "environment": {}, "uuid": str(uuid4()),
-    }  # fmt: skip
-    body = definition | {"company_id": company["company_id"]}
+    uuid = str(uuid4())
+    body = smallest(name="Short-lived", uuid=uuid, company_id=company["company_id"])
     app = gate.rest.post("/app/", json=body).raise_for_status().json()
     template = {"company": SLUGS[OURS], "app_id": app["id"], "name": "short-lived"}
     template = gate.rest.post("/runtemplate/", json=template).raise_for_status().json()

@@ -13,7 +13,7 @@ import pytest
 
 from jobauto_prefect.facade.gateway.routes import ROUTES, Route, ScopeRule
 from tests.support.gateway import OURS, THEIRS, Gateway
-from tests.support.outbox import has_no_messages
+from tests.support.ledger_rows import has_no_messages
 from tests.support.waits import eventually
 
 SEED = 20261122

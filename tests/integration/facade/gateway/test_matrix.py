@@ -19,6 +19,7 @@ from jobauto_prefect.ledger.access.tokens import issue_user_token
 from jobauto_prefect.ledger.audit.trail import SERVICE
 from jobauto_prefect.ledger.records import CompanyUser, RunTemplate, User, UserRole
 from tests.support.gateway import OURS, THEIRS, Gateway
+from tests.support.ledger_rows import fetch
 from tests.support.servers import prefect_client, worker_token
 from tests.support.waits import eventually
 
@@ -269,8 +270,7 @@ def throwaway(gate: Gateway, company: str) -> str:
     made = gate.rest.post("/runtemplate/", json=body).raise_for_status().json()["id"]
 
     def applied() -> Any:
-        with gate.ledger.reading() as session:
-            return session.get_one(RunTemplate, made).deployment_id
+        return fetch(gate.ledger, RunTemplate, made).deployment_id
 
     deployment = str(eventually(applied))
     gate.rest.delete(f"/runtemplate/{made}.json").raise_for_status()

@@ -17,6 +17,8 @@ from jobauto_prefect.engine.api import PrefectApi, service_authorization
 from jobauto_prefect.engine.flow_runs import propose
 from jobauto_prefect.ledger.records import AuditEntry
 from tests.support.gateway import OURS, PASSWORD, THEIRS, Gateway
+from tests.support.ledger_rows import fetch_all
+from tests.support.records import ok
 from tests.support.secrets import secret
 from tests.support.waits import eventually
 
@@ -208,9 +210,8 @@ def test_an_administrator_changes_everything_and_secrets_are_masked_in_the_trail
     with gate.as_("root") as root:
         headers = {"X-Request-ID": "variable"}
         body = {"name": "gate_variable", "value": "s3cret-of-a-variable"}
-        made = root.post("/variables/", json=body, headers=headers)
-        assert made.status_code == 201, made.text
-        path = f"/variables/{made.json()['id']}"
+        made = ok(root.post("/variables/", json=body, headers=headers), 201)
+        path = f"/variables/{made['id']}"
         headers = {"X-Request-ID": "variable-2"}
         changed = root.patch(path, json=body | {"tags": ["a"]}, headers=headers)
         assert changed.is_success, changed.text
@@ -273,11 +274,10 @@ def test_a_page_that_comes_with_an_old_password_is_one_failed_sign_in(gate: Gate
     with ThreadPoolExecutor(10) as page:
         answers = list(page.map(ask, range(30)))
     assert set(answers) == {401}
-    with gate.ledger.reading() as session:
-        entries = select(AuditEntry).where(
-            AuditEntry.entity_type == "Login", AuditEntry.created_at >= began
-        )
-        assert [entry.action for entry in session.scalars(entries)] == ["refuse"]
+    entries = select(AuditEntry).where(
+        AuditEntry.entity_type == "Login", AuditEntry.created_at >= began
+    )
+    assert [entry.action for entry in fetch_all(gate.ledger, entries)] == ["refuse"]
     with gate.as_("manager") as manager:
         assert manager.get("/version").status_code == 200
 

@@ -22,16 +22,11 @@ from jobauto_prefect.facade.http.requests import IGNORED_PARAMETERS
 from jobauto_prefect.facade.kinds.registry import RESOURCES
 from jobauto_prefect.facade.resources.crud import build_contract_router
 from tests.support.permission_table import TABLE, Row, fill_in
-from tests.support.records import ok
+from tests.support.records import ok, pointers
 from tests.support.secrets import secret
 
 VALUES = {parse_int: "1", parse_bool: "true", parse_datetime: "2026-05-01", parse_text: "x"}
 HUGE = "9" * 5000
-
-
-def pointers(answer: httpx.Response, status: int = 400) -> set[str]:
-    assert answer.status_code == status, answer.text
-    return {fault["pointer"] for fault in answer.json()["details"]}
 
 
 def test_an_id_that_no_record_has_is_not_found(rest: httpx.Client) -> None:
@@ -60,7 +55,7 @@ def test_what_is_no_id_is_refused(rest: httpx.Client) -> None:
         assert rest.get(f"/company/{text}.json").status_code == status, text
         answer = rest.post(f"/company/?companyId={text}", json={})
         assert answer.status_code == status, text
-        assert status == 404 or pointers(answer) == {"/companyId"}
+        assert status == 404 or set(pointers(answer)) == {"/companyId"}
 
 
 BODIES: list[tuple[str | bytes, str]] = [
@@ -109,17 +104,17 @@ def test_what_is_said_beside_a_definition_is_refused_with_every_error(rest: http
 
 
 def test_a_query_field_that_comes_twice_or_with_nul_is_refused(rest: httpx.Client) -> None:
-    assert pointers(rest.get("/jobs.json?limit=1&limit=2")) == {"/limit"}
-    assert pointers(rest.get("/users.json?login=%00")) == {"/login"}
-    assert pointers(rest.post("/app/?name=a%00")) == {"/name"}
-    assert pointers(rest.post("/company/?slug=a&slug=b")) == {"/slug"}
+    assert set(pointers(rest.get("/jobs.json?limit=1&limit=2"))) == {"/limit"}
+    assert set(pointers(rest.get("/users.json?login=%00"))) == {"/login"}
+    assert set(pointers(rest.post("/app/?name=a%00"))) == {"/name"}
+    assert set(pointers(rest.post("/company/?slug=a&slug=b"))) == {"/slug"}
 
 
 def test_secrets_are_not_taken_from_addresses(rest: httpx.Client) -> None:
     user = rest.post("/user/?login=eva&password=dlouhe-heslo-1")
-    assert pointers(user) == {"/password"}
+    assert set(pointers(user)) == {"/password"}
     source = rest.post("/eventsource/?name=s&db_database=d&db_password=hid-den")
-    assert pointers(source) == {"/db_password"}
+    assert set(pointers(source)) == {"/db_password"}
     assert "hid-den" not in source.text
     assert rest.post("/company/?slug=acme&name=Acme&enabled=false").json()["enabled"] is False
 
@@ -145,10 +140,10 @@ def test_a_cursor_somebody_made_up_is_refused(rest: httpx.Client) -> None:
         "A" * 5000,
     ):
         answer = rest.get("/jobs.json", params={"order": "schedule", "cursor": text})
-        assert pointers(answer) == {"/cursor"}, text
+        assert set(pointers(answer)) == {"/cursor"}, text
     for text in (cursor("name", "a\0", 1), cursor("name", "\ud800", 1)):
         answer = rest.get("/companies.json", params={"order": "name", "cursor": text})
-        assert pointers(answer) == {"/cursor"}, text
+        assert set(pointers(answer)) == {"/cursor"}, text
 
 
 def test_a_form_signs_in(rest: httpx.Client) -> None:
@@ -200,10 +195,10 @@ def test_what_is_said_twice_must_not_differ(rest: httpx.Client) -> None:
     ]
     path = f"/company/?companyId={ids[0]}"
     assert rest.post(path, json={"id": ids[0], "company_id": str(ids[0])}).status_code == 201
-    assert pointers(rest.post(path, json={"id": ids[1]})) == {"/companyId", "/id"}
-    assert pointers(rest.post(path, json={"id": "x"})) == {"/companyId", "/id"}
-    assert pointers(rest.post(f"{path}&name=a", json={"name": "b"})) == {"/name"}
-    assert pointers(rest.post("/app/?name=a", json={"name": "b"})) == {"/name"}
+    assert set(pointers(rest.post(path, json={"id": ids[1]}))) == {"/companyId", "/id"}
+    assert set(pointers(rest.post(path, json={"id": "x"}))) == {"/companyId", "/id"}
+    assert set(pointers(rest.post(f"{path}&name=a", json={"name": "b"}))) == {"/name"}
+    assert set(pointers(rest.post("/app/?name=a", json={"name": "b"}))) == {"/name"}
 
 
 BEYOND = (2**63, "zzzzzzzzzz")
@@ -324,5 +319,6 @@ def test_a_condition_that_is_not_judged_is_refused(rest: httpx.Client, header: s
     made = ok(rest.post("/company/", json={"slug": "acme", "name": "Acme"}), 201)["id"]
     path, headers = f"/company/{made}.json", {header: '"x"'}
     changed = rest.post(path, json={"name": "Other"}, headers=headers)
-    assert pointers(changed) == pointers(rest.delete(path, headers=headers)) == {f"/{header}"}
+    deleted = rest.delete(path, headers=headers)
+    assert pointers(changed) == pointers(deleted) == [f"/{header}"]
     assert ok(rest.get(path))["name"] == "Acme"

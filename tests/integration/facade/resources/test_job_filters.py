@@ -8,15 +8,14 @@ from jobauto_prefect.ledger.store import Ledger
 from tests.support.company_pair import editor_token
 from tests.support.databases import both_databases
 from tests.support.job_records import JobRecords, make_job_template
+from tests.support.records import ok
 from tests.support.servers import client
 
 pytestmark = both_databases
 
 
 def _ids(rest: httpx.Client, path: str, **query: str | int) -> list[int]:
-    answer = rest.get(path, params=query)
-    assert answer.status_code == 200, answer.text
-    return sorted(map(int, answer.json()))
+    return sorted(map(int, ok(rest.get(path, params=query))))
 
 
 def test_jobs_are_listed_by_several_states_by_their_end_and_by_words_of_their_message(

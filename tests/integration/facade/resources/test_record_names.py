@@ -15,7 +15,7 @@ from jobauto_prefect.facade.compat.translation import PREFIXES
 from tests.support.company_pair import CompanyPair
 from tests.support.databases import both_databases
 from tests.support.definitions import PROBE
-from tests.support.records import ok
+from tests.support.records import ok, pointers
 
 UUID = "6a2c6d4e-30e4-4f6b-9d6e-7c8ad9f2b0aa"
 ADDRESSES = (CONTRACT, *PREFIXES)
@@ -197,11 +197,6 @@ NAMED: dict[str, dict[str, Any]] = {
 }
 
 
-def pointers(answer: httpx.Response) -> set[str]:
-    assert answer.status_code == 400, answer.text
-    return {fault["pointer"] for fault in answer.json()["details"]}
-
-
 @pytest.mark.parametrize("item", NAMED)
 def test_a_name_with_a_blank_at_an_end_is_refused_whichever_way_it_comes(
     rest: httpx.Client, made: dict[str, tuple[str, int]], item: str
@@ -216,9 +211,9 @@ def test_a_name_with_a_blank_at_an_end_is_refused_whichever_way_it_comes(
         answer = rest.post(f"/{item}/", json={**NAMED[item], "name": name})
         in_any_form = {pointer.partition("/")[2].partition("/")[0] for pointer in pointers(answer)}
         assert in_any_form == {"name"}, repr(name)
-        assert pointers(planned(name)) == {"/name"}, repr(name)
+        assert set(pointers(planned(name))) == {"/name"}, repr(name)
     if item in ("app", "credential_type"):
-        assert pointers(planned({"en": "x", "cs": "x "})) == {"/name/cs"}
+        assert set(pointers(planned({"en": "x", "cs": "x "}))) == {"/name/cs"}
         answer = rest.post(f"/{item}/", json={**NAMED[item], "name": {"en": "x", "cs": "x "}})
         assert answer.status_code == 400, answer.text
     for name in ("x\u200b", "x  y"):
@@ -229,7 +224,7 @@ def test_a_name_with_a_blank_at_an_end_is_refused_whichever_way_it_comes(
 def test_a_login_has_no_blank(rest: httpx.Client) -> None:
     for login in ENDS:
         answer = rest.post("/user/", json={"login": login, "password": "Correct horse 7 battery"})
-        assert pointers(answer) == {"/login"}, repr(login)
+        assert set(pointers(answer)) == {"/login"}, repr(login)
 
 
 @pytest.mark.parametrize(
@@ -260,4 +255,4 @@ def test_codes_and_colours_are_judged_alike_by_rest_and_files(
         ok(answers[1], 201)
         assert ok(rest.post("/apply.json", json=plan))["counts"]["unchanged"] == 1
     else:
-        assert [pointers(answer) for answer in answers] == [{f"/{field}"}] * 2
+        assert [set(pointers(answer)) for answer in answers] == [{f"/{field}"}] * 2

@@ -11,9 +11,9 @@ import pytest
 from jobauto_prefect.ledger.audit.trail import SERVICE
 from jobauto_prefect.ledger.records import Credential, Job, RunTemplate
 from jobauto_prefect.ledger.store import Ledger
-from tests.support.audit_trail import entries
 from tests.support.claims import DEPLOYMENT, claim_of, granted, refused
 from tests.support.definitions import PROBE
+from tests.support.ledger_rows import entries, fetch
 from tests.support.records import BANK_PIN, BANK_TYPE, make_template, post
 
 
@@ -201,9 +201,8 @@ def test_a_blank_or_masked_secret_keeps_the_old_one(
     own = f"/credential/{credential['id']}.json"
     shown = post(rest, own, values={"BANK_PIN": again, "BANK_USER": "eva"})
     assert shown["values"] == {"BANK_PIN": "********", "BANK_USER": "eva"}
-    with ledger.reading() as session:
-        stored = session.get_one(Credential, credential["id"])
-        assert ledger.box.open(stored.secrets) == {"BANK_PIN": BANK_PIN}
+    stored = fetch(ledger, Credential, credential["id"])
+    assert ledger.box.open(stored.secrets) == {"BANK_PIN": BANK_PIN}
 
 
 def test_a_field_that_becomes_secret_has_its_values_sealed(
@@ -214,10 +213,9 @@ def test_a_field_that_becomes_secret_has_its_values_sealed(
         for one in BANK_TYPE["fields"]
     ]
     post(rest, f"/credential_type/{bank['id']}.json", fields=fields)
-    with ledger.reading() as session:
-        stored = session.get_one(Credential, credential["id"])
-        assert "anna" not in json.dumps([stored.values, stored.secrets])
-        assert ledger.box.open(stored.secrets)["BANK_USER"] == "anna"
+    stored = fetch(ledger, Credential, credential["id"])
+    assert "anna" not in json.dumps([stored.values, stored.secrets])
+    assert ledger.box.open(stored.secrets)["BANK_USER"] == "anna"
 
 
 def test_secrets_are_revealed_with_an_audit_entry(

@@ -18,6 +18,7 @@ from jobauto_prefect.ledger.records import CompanyUser, Credential, EventSource,
 from jobauto_prefect.ledger.store import Ledger
 from jobauto_prefect.settings import Settings
 from tests.support.adapters import adapter_database
+from tests.support.ledger_rows import fetch
 from tests.support.ports import free_port
 from tests.support.records import make_template, post
 from tests.support.secrets import secret
@@ -87,8 +88,7 @@ MOVES: dict[str, Any] = {
 
 
 def stored(ledger: Ledger, source: dict[str, Any]) -> str | None:
-    with ledger.reading() as session:
-        sealed = session.get_one(EventSource, source["id"]).db_password
+    sealed = fetch(ledger, EventSource, source["id"]).db_password
     return ledger.box.open({"p": sealed})["p"] if sealed else None
 
 
@@ -154,8 +154,7 @@ def credential(rest: httpx.Client) -> dict[str, Any]:
 
 
 def opened(ledger: Ledger, credential: dict[str, Any]) -> dict[str, str]:
-    with ledger.reading() as session:
-        return ledger.box.open(session.get_one(Credential, credential["id"]).secrets)
+    return ledger.box.open(fetch(ledger, Credential, credential["id"]).secrets)
 
 
 @pytest.mark.parametrize(
@@ -238,14 +237,12 @@ def test_a_webhook_that_moves_asks_for_its_secret(rest: httpx.Client, ledger: Le
     for kept in ({}, {"secret": "********"}):
         modes = {mode: {"WebHook": moved | kept} for mode in ("success", "fail")}
         assert asked(rest, own, **modes).keys() == pointers
-    with ledger.reading() as session:
-        sealed = session.get_one(RunTemplate, template["id"]).action_secrets
-        assert set(ledger.box.open(sealed).values()) == {PASSWORD}
+    sealed = fetch(ledger, RunTemplate, template["id"]).action_secrets
+    assert set(ledger.box.open(sealed).values()) == {PASSWORD}
     modes = {
         "success": {"WebHook": moved | {"secret": None}},
         "fail": {"WebHook": moved | {"secret": OTHER}},
     }
     post(rest, own, **modes)
-    with ledger.reading() as session:
-        sealed = session.get_one(RunTemplate, template["id"]).action_secrets
-        assert ledger.box.open(sealed) == {"fail": OTHER}
+    sealed = fetch(ledger, RunTemplate, template["id"]).action_secrets
+    assert ledger.box.open(sealed) == {"fail": OTHER}

@@ -13,7 +13,8 @@ from jobauto_prefect.ledger.store import Ledger
 from jobauto_prefect.settings import Settings
 from tests.support.claims import DEPLOYMENT, claim_of, granted, own_run_of, report
 from tests.support.definitions import PROBE
-from tests.support.ports import free_port
+from tests.support.ledger_rows import fetch_all
+from tests.support.records import errors, ok
 from tests.support.secrets import secret
 from tests.support.servers import client, user_token
 
@@ -26,15 +27,9 @@ BANK = {
 
 
 @pytest.fixture
-def facade_settings(ledger_settings: Settings) -> Settings:
+def facade_settings(facade_settings: Settings) -> Settings:
     """Settings of a service whose administrator adds names."""
-    return ledger_settings.model_copy(
-        update={
-            "url": f"http://127.0.0.1:{free_port()}",
-            "prefect_api_url": "http://127.0.0.1:9/api",
-            "extra_env": ("TRACE_ID", "LD_PRELOAD"),
-        }
-    )
+    return facade_settings.model_copy(update={"extra_env": ("TRACE_ID", "LD_PRELOAD")})
 
 
 @pytest.fixture
@@ -47,12 +42,6 @@ def bare_template(rest: httpx.Client, ledger: Ledger) -> dict[str, Any]:
     with ledger.writing(SERVICE) as session:
         session.get_one(RunTemplate, made["id"]).deployment_id = DEPLOYMENT
     return made
-
-
-def errors(answer: httpx.Response) -> dict[str, str]:
-    """Pointer -> message of a refusal."""
-    assert answer.status_code == 400, answer.text
-    return {fault["pointer"]: fault["message"] for fault in answer.json()["details"]}
 
 
 @pytest.mark.parametrize("address", [CONTRACT, PREFIXES[0]])
@@ -161,9 +150,7 @@ def test_what_a_definition_declares_everybody_may_give(
     declaring = PROBE["environment"] | {"TMPDIR": {}, "HTTP_PROXY": {}}
     rest.post("/app/", json=PROBE | {"environment": declaring}).raise_for_status()
     body = {"runtemplate_id": bare_template["id"], "env": {"TMPDIR": "/big", "HTTP_PROXY": "x:1"}}
-    job = rest.post("/job/", json=body)
-    assert job.status_code == 201, job.text
-    launch = granted(claims, own_run_of(ledger, job.json()["id"]))
+    launch = granted(claims, own_run_of(ledger, ok(rest.post("/job/", json=body), 201)["id"]))
     assert launch["environment"]["TMPDIR"] == "/big"
     assert launch["environment"]["HTTP_PROXY"] == "x:1"
 
@@ -186,9 +173,7 @@ def test_stored_values_under_other_names_stay_until_their_next_write(
     found = errors(rest.post(path, json={"env": {"GREETING": "ho"}}))
     assert {*found} == {"/env/LOGLEVEL", "/env/BASH_ENV"}
     env = {"GREETING": "ho", "LOGLEVEL": None, "BASH_ENV": None}
-    changed = rest.post(path, json={"env": env})
-    assert changed.status_code == 201, changed.text
-    assert changed.json()["env"] == {"GREETING": "ho"}
+    assert ok(rest.post(path, json={"env": env}), 201)["env"] == {"GREETING": "ho"}
     assert rest.post("/company/", json={"slug": "acme", "email": "x@y.example"}).is_success
     found = errors(rest.post("/company/", json={"slug": "acme", "env": {"X": "1"}}))
     assert {*found} == {"/env/BASH_ENV"}
@@ -213,9 +198,8 @@ def test_stored_values_under_other_names_are_left_out_at_the_claim_and_the_job_s
     shown = rest.get(f"/job/{job['id']}.json").json()
     assert shown["undeclared"] == left_out
     report(claims, launch, exit_code=8)  # which is tried again
-    with ledger.reading() as session:
-        again = next(one for one in session.query(Job) if one.retry_of == job["id"])
-        assert "PERL5OPT" in again.overrides
+    again = next(one for one in fetch_all(ledger, Job) if one.retry_of == job["id"])
+    assert "PERL5OPT" in again.overrides
     launch = granted(claims, own_run_of(ledger, again.id))
     assert not launch["environment"].keys() & {*left_out}
     report(claims, launch)

@@ -6,6 +6,7 @@ import httpx
 import pytest
 
 from tests.support.definitions import PROBE
+from tests.support.records import errors
 
 
 @pytest.fixture
@@ -13,11 +14,6 @@ def source(rest: httpx.Client) -> int:
     answer = rest.post("/eventsource/", json={"name": "erp", "db_database": "adapter"})
     number: int = answer.json()["id"]
     return number
-
-
-def errors(answer: httpx.Response) -> dict[str, str]:
-    assert answer.status_code == 400, answer.text
-    return {one["pointer"]: one["message"] for one in answer.json()["details"]}
 
 
 def test_a_mapping_that_can_not_work_is_refused_with_every_error(

@@ -11,12 +11,13 @@ from sqlalchemy import select
 
 from jobauto_prefect.facade.stock_credential_types import add_stock_types, load_stock_types
 from jobauto_prefect.ledger.audit.trail import SERVICE
-from jobauto_prefect.ledger.records import AuditEntry, CredentialType, RunTemplate
+from jobauto_prefect.ledger.records import CredentialType, RunTemplate
 from jobauto_prefect.ledger.store import Ledger
 from jobauto_prefect.settings import Settings
 from jobauto_prefect.sources import external_values
 from tests.support.claims import DEPLOYMENT, claim_of, granted, refused
 from tests.support.definitions import PROBE
+from tests.support.ledger_rows import entries, fetch_all
 from tests.support.records import make_template, post
 from tests.support.secrets import secret
 from tests.support.vault import ROLE, TOKEN, Vault, vault
@@ -225,11 +226,7 @@ def test_stock_types_come_once_and_only_to_a_new_ledger(
     made = rest.get("/credential_types.json").json().values()
     assert {record["code"] for record in made} == {body["code"] for body in load_stock_types()}
     assert all(record["company_id"] is None for record in made)
-    with ledger.reading() as session:
-        entries = session.scalars(
-            select(AuditEntry).where(AuditEntry.entity_type == "CredentialType")
-        ).all()
-    assert len(entries) == len(load_stock_types())
+    assert len(entries(ledger, "CredentialType")) == len(load_stock_types())
     first = min(record["id"] for record in made)
     assert rest.delete(f"/credential_type/{first}.json").status_code in (200, 204)
     assert not add_stock_types(ledger, ledger_settings)
@@ -262,6 +259,5 @@ def test_a_stock_type_that_somebody_writes_is_one_like_others(
 ) -> None:
     (body,) = [body for body in load_stock_types() if body["code"] == "AbraFlexi"]
     assert not post(rest, "/credential_type/", **body)["created"]
-    with ledger.reading() as session:
-        written = session.scalars(select(CredentialType).where(CredentialType.stock.is_(False)))
-        assert [record.code for record in written] == ["AbraFlexi"]
+    written = fetch_all(ledger, select(CredentialType).where(CredentialType.stock.is_(False)))
+    assert [record.code for record in written] == ["AbraFlexi"]

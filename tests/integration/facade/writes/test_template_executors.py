@@ -11,16 +11,11 @@ from jobauto_prefect.facade.kinds.run_templates import TemplateBody
 from jobauto_prefect.ledger.store import Ledger
 from tests.support.claims import claim_of, deploy_template, granted, own_run_of, refused, report
 from tests.support.definitions import PROBE
-from tests.support.records import PROBE_IMAGE, post_contained_template
+from tests.support.records import PROBE_IMAGE, pointers, post_contained_template
 from tests.support.secrets import secret
 from tests.support.servers import client, member_token, user_token
 
 SETTINGS = {"memory": "64m", "cpu": 0.5, "network": "none", "ulimits": {"nofile": "1024"}}
-
-
-def pointers(answer: httpx.Response) -> list[str]:
-    assert answer.status_code == 400, answer.text
-    return [fault["pointer"] for fault in answer.json()["details"]]
 
 
 def test_executor_and_settings_are_kept_and_go_into_the_launch(

@@ -7,6 +7,7 @@ import pytest
 
 from jobauto_prefect.facade.apply.documents import Document, check_document
 from tests.support.definitions import PROBE
+from tests.support.records import pointers
 
 RULES: dict[str, Any] = {
     "interv": "c",
@@ -29,11 +30,6 @@ def template(rest: httpx.Client, **members: Any) -> httpx.Response:
     rest.post("/company/", json={"slug": "acme", "name": "Acme"})
     body = {"company": "acme", "app_uuid": PROBE["uuid"], "name": "Ruled", **members}
     return rest.post("/runtemplate/", json=body)
-
-
-def pointers(answer: httpx.Response) -> list[str]:
-    assert answer.status_code == 400, answer.text
-    return [fault["pointer"] for fault in answer.json()["details"]]
 
 
 def test_rules_are_kept_as_they_are_said(rest: httpx.Client) -> None:

@@ -12,6 +12,7 @@ from jobauto_prefect.ledger.records import Job
 from jobauto_prefect.ledger.store import Ledger
 from tests.support.claims import claim_of, report, start_workers
 from tests.support.databases import both_databases
+from tests.support.records import ok
 
 pytestmark = pytest.mark.usefixtures("_workers")
 RUN = UUID(int=77)
@@ -25,9 +26,7 @@ def _workers(ledger: Ledger) -> None:
 def _posted(rest: httpx.Client, ledger: Ledger, template: dict[str, Any], **members: Any) -> int:
     """A job whose flow run is made."""
     body = {"runtemplate_id": template["id"], **members}
-    answer = rest.post("/job/", json=body)
-    assert answer.status_code == 201, answer.text
-    job_id: int = answer.json()["id"]
+    job_id: int = ok(rest.post("/job/", json=body), 201)["id"]
     with ledger.writing(SERVICE) as session:
         session.get_one(Job, job_id).flow_run_id = RUN
     return job_id
@@ -35,9 +34,7 @@ def _posted(rest: httpx.Client, ledger: Ledger, template: dict[str, Any], **memb
 
 def _answer(claims: httpx.Client, **members: Any) -> tuple[dict[str, Any] | None, bool]:
     """The launch, and whether the run is unheard of; nothing is refused."""
-    answer = claims.post("/claims", json=claim_of(RUN, announced=True, **members))
-    assert answer.status_code == 200, answer.text
-    body = answer.json()
+    body = ok(claims.post("/claims", json=claim_of(RUN, announced=True, **members)))
     assert body["refusal"] is None
     return body["launch"], body["unheard"]
 

@@ -36,6 +36,7 @@ from tests.support.claims import (
     report_of,
 )
 from tests.support.databases import both_databases
+from tests.support.ledger_rows import count_rows, fetch, fetch_one
 from tests.support.secrets import SECRET, secret
 from tests.support.servers import client, worker_token
 
@@ -76,8 +77,7 @@ def test_a_second_claim_of_a_live_run_leaves_it_untouched(
     for number in (1, 2):
         answer = claims.post("/claims", json=claim_of(run, run_number=number, worker="w2"))
         assert answer.status_code == 409
-    with ledger.reading() as session:
-        assert len(session.scalars(select(Job)).all()) == 1
+    assert count_rows(ledger, Job) == 1
 
 
 def test_of_many_claims_at_once_one_is_granted(
@@ -136,8 +136,7 @@ def test_a_claim_for_another_pool_is_forbidden_and_written_down(
         launch = granted(claims, claim_of())
         path = f"/jobs/{launch['job_id']}"
         assert stranger.post(f"{path}/report", json=report_of(launch)).status_code == 403
-    with ledger.reading() as session:
-        entry = session.scalars(select(AuditEntry).where(AuditEntry.action == "refuse")).one()
+    entry = fetch_one(ledger, select(AuditEntry).where(AuditEntry.action == "refuse"))
     assert entry.door == "worker"
     assert "jobauto" in entry.changes["reason"][1]
 
@@ -209,8 +208,7 @@ def test_one_window_has_one_task_and_one_run(
     assert refused(claims, claim_of(**scheduled))[:2] == ("duplicate_window", "CANCELLED")
     report(claims, launch, ended_at=(due + timedelta(minutes=9)).isoformat())
     assert refused(claims, claim_of(**scheduled))[:2] == ("duplicate_window", "CANCELLED")
-    with ledger.reading() as session:
-        task = session.scalars(select(Task)).one()
+    task = fetch_one(ledger, Task)
     assert (task.state, task.attempts) == ("fulfilled", 1)
     assert (task.window_start, task.window_end) == (due, due + timedelta(hours=1))
 
@@ -332,8 +330,7 @@ def test_output_is_kept_once_however_often_it_is_sent(
     body = {"claim_id": launch["claim_id"], "output": output}
     for _ in range(2):
         assert claims.post(f"/jobs/{launch['job_id']}/output", json=body).status_code == 204
-    with ledger.reading() as session:
-        assert len(session.scalars(select(OutputLine)).all()) == 8
+    assert count_rows(ledger, OutputLine) == 8
     job = rest.get(f"/job/{launch['job_id']}.json").json()
     shown = 'čau\n\\ "quoted" \t\nhalf␀␛\ufffd\n7 bytes are missing here\nend'
     assert (job["stdout"], job["stderr"]) == (shown, "oops\n")
@@ -456,5 +453,4 @@ async def test_the_reaper_does_not_count_while_the_facade_is_away(
 
 
 def _state(ledger: Ledger, launch: dict[str, Any]) -> str:
-    with ledger.reading() as session:
-        return session.get_one(Job, launch["job_id"]).state
+    return fetch(ledger, Job, launch["job_id"]).state

@@ -12,6 +12,7 @@ from jobauto_prefect.ledger.records import Job, Lease
 from jobauto_prefect.ledger.store import Ledger
 from tests.support.claims import claim_of, granted, renewal_of, report, report_of
 from tests.support.databases import both_databases
+from tests.support.ledger_rows import fetch
 
 pytestmark = both_databases
 
@@ -98,8 +99,7 @@ def test_numbers_that_no_column_holds_are_bad_requests(
         assert refused.json()["details"], path
     for path in (f"/applications/{number}", f"{job}/inputs/{number}?claim_id={uuid4()}"):
         assert 400 <= claims.get(path).status_code < 500, path
-    with ledger.reading() as session:
-        assert session.get_one(Job, launch["job_id"]).state == "running"
+    assert fetch(ledger, Job, launch["job_id"]).state == "running"
 
 
 def test_the_highest_number_of_a_line_leaves_room_for_the_ledgers_own(

@@ -3,8 +3,6 @@
 import json
 import os
 import signal
-import subprocess
-import sys
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from typing import Any
@@ -23,6 +21,7 @@ from jobauto_prefect.ledger.events.event_store import (
     store_completion,
 )
 from jobauto_prefect.ledger.jobs.attempts import new_job
+from jobauto_prefect.ledger.opening import open_ledger
 from jobauto_prefect.ledger.records import (
     Artifact,
     AuditEntry,
@@ -39,6 +38,8 @@ from tests.support.claims import claim_of, granted, own_run_of, refused, report
 from tests.support.databases import both_databases
 from tests.support.definitions import PROBE
 from tests.support.event_chains import Chain, make_rule, run_of
+from tests.support.ledger_rows import count_rows, fetch_one
+from tests.support.processes import forked
 from tests.support.secrets import SECRET
 
 CONTEXT = {"customer": {"name": "Novák"}, "lines": [{"price": 12.5}], "secret": "s3cret-w0rd"}
@@ -72,9 +73,8 @@ def happened(ledger: Ledger, source: int, inversion: int = 7, **members: Any) ->
 
 
 def delivery(ledger: Ledger, event: int, rule: dict[str, Any]) -> Delivery:
-    with ledger.reading() as session:
-        found = select(Delivery).where(Delivery.event_id == event, Delivery.rule_id == rule["id"])
-        return session.scalars(found).one()
+    found = select(Delivery).where(Delivery.event_id == event, Delivery.rule_id == rule["id"])
+    return fetch_one(ledger, found)
 
 
 @both_databases
@@ -114,8 +114,7 @@ def test_of_fifty_deliveries_of_one_event_one_starts_a_job(
     with ThreadPoolExecutor(10) as pool:
         outcomes = sorted(pool.map(ask, range(50)))
     assert outcomes == ["CANCELLED"] * 49 + ["launch"]
-    with ledger.reading() as session:
-        assert len(session.scalars(select(Job)).all()) == 1
+    assert count_rows(ledger, Job) == 1
 
 
 @both_databases
@@ -131,8 +130,7 @@ def test_a_forged_event_starts_nothing_and_is_written_down_once(
         {"event": True, "rule": True},
         {"event": None},
     ):
-        with ledger.reading() as session:
-            before = len(session.scalars(select(AuditEntry)).all())
+        before = count_rows(ledger, AuditEntry)
         claim = claim_of(parameters={"jobauto": named})
         assert refused(claims, claim)[:2] == ("unknown_event", "FAILED")
         with ledger.reading() as session:
@@ -446,24 +444,7 @@ def test_a_rule_that_fans_out_starts_a_job_for_each_element_once(chain: Chain) -
     assert [one["environment"]["BILL"] for one in launches] == ['{"no": 1}', "two", "3"]
     assert len(chain.deliveries(event)) == 3
     assert chain.rest.post(f"/event/{event}/replay.json").status_code == 409
-    with chain.ledger.reading() as session:
-        assert len(session.scalars(select(Job).where(Job.event_id == event)).all()) == 3
-
-
-DIES = """
-import os, signal
-from jobauto_prefect.ledger.events import deliveries
-from jobauto_prefect.ledger.audit.trail import SERVICE
-from jobauto_prefect.ledger.opening import open_ledger
-from jobauto_prefect.settings import Settings
-
-with open_ledger(Settings()).writing(SERVICE) as session:
-    first = deliveries.lock_delivery(session, {event}, {rule})
-    deliveries.fan_out(session, first, 3)
-    session.flush()
-    print("spread", flush=True)
-    os.kill(os.getpid(), signal.SIGKILL)
-"""
+    assert count_rows(chain.ledger, Job, Job.event_id == event) == 3
 
 
 @both_databases
@@ -475,14 +456,16 @@ def test_a_process_that_is_killed_while_it_spreads_leaves_nothing_half_done(
     with chain.ledger.writing(SERVICE) as session:
         deliveries.start_delivery(session, event, rule["id"])
     (first,) = chain.deliveries(event)
-    environment = os.environ | {
-        "JOBAUTO_HOME": str(ledger_settings.home),
-        "JOBAUTO_CONFIG_DIR": str(ledger_settings.home),
-        "JOBAUTO_DATABASE_URL": str(ledger_settings.database_url),
-    }
-    argv = [sys.executable, "-c", DIES.format(event=event, rule=rule["id"])]
-    died = subprocess.run(argv, env=environment, capture_output=True, text=True, check=False)
-    assert (died.stdout, died.returncode) == ("spread\n", -signal.SIGKILL), died.stderr
+
+    def spread_and_die() -> None:
+        with open_ledger(ledger_settings).writing(SERVICE) as session:
+            deliveries.fan_out(session, deliveries.lock_delivery(session, event, rule["id"]), 3)
+            session.flush()
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    died = forked(spread_and_die)
+    died.join()
+    assert died.exitcode == -signal.SIGKILL
     assert chain.deliveries(event) == [first]
     granted(chain.claims, chain.claim_job(first["job_id"]))
     jobs = [one["job_id"] for one in chain.deliveries(event)]
@@ -503,8 +486,7 @@ def test_an_element_that_died_is_replayed_and_starts_no_other(chain: Chain) -> N
     assert [one["state"] for one in chain.deliveries(event)] == ["started", "dead", "dead"]
     replayed = chain.rest.post(f"/event/{event}/replay.json").json()["deliveries"]
     assert [one["state"] for one in replayed] == ["started"] * 3
-    with chain.ledger.reading() as session:
-        assert len(session.scalars(select(Job).where(Job.event_id == event)).all()) == 5
+    assert count_rows(chain.ledger, Job, Job.event_id == event) == 5
 
 
 TEXT = {"cmdparamsTemplate": "", "environment": {"TEXT": {"type": "text"}}}

@@ -15,6 +15,7 @@ from jobauto_prefect.ledger.records import AuditEntry, Job, Lease, WorkerRecord
 from jobauto_prefect.ledger.store import Ledger
 from tests.support.claims import claim_of, granted, instance_of, own_run_of, renewal_of, report
 from tests.support.databases import both_databases
+from tests.support.ledger_rows import fetch, fetch_all, fetch_one
 from tests.support.servers import client, worker_token
 
 pytestmark = both_databases
@@ -51,8 +52,7 @@ def retried(rest: httpx.Client, template: dict[str, Any]) -> dict[str, Any]:
 
 def jobs(ledger: Ledger) -> list[tuple[str, int]]:
     """State and attempt of all jobs, the first one first."""
-    with ledger.reading() as session:
-        return [(job.state, job.attempt) for job in session.scalars(select(Job).order_by(Job.id))]
+    return [(job.state, job.attempt) for job in fetch_all(ledger, Job)]
 
 
 def test_a_job_its_worker_does_not_have_is_tried_again_within_three_renewals(
@@ -120,8 +120,7 @@ def test_a_renewal_that_is_not_above_the_last_renews_and_judges_nothing(
     for members in ({"jobs": had}, {}):
         late = renewal_of(2, answered=10, **members)
         assert claims.post("/renewals", json=late).json()["stop"] == {}
-    with ledger.reading() as session:
-        assert session.get_one(Lease, launch["job_id"]).renewed_at < ledger.clock()
+    assert fetch(ledger, Lease, launch["job_id"]).renewed_at < ledger.clock()
     assert jobs(ledger) == [("running", 1)]
 
 
@@ -137,9 +136,8 @@ def test_the_jobs_of_another_start_or_another_worker_are_not_judged_and_not_rene
         renew(*launches, instance=str(new))
     former = renew(*launches)  # of the former start
     assert former["superseded"] is True
-    with ledger.reading() as session:
-        for launch in launches:
-            assert session.get_one(Lease, launch["job_id"]).renewed_at < ledger.clock()
+    for launch in launches:
+        assert fetch(ledger, Lease, launch["job_id"]).renewed_at < ledger.clock()
     assert jobs(ledger) == [("running", 1)] * 2
 
 
@@ -158,8 +156,7 @@ def test_a_hello_that_comes_twice_leaves_the_count_of_renewals(
     for _ in range(3):
         renew()
     assert claims.post("/workers", json=hello).status_code == 200
-    with ledger.reading() as session:
-        assert session.get_one(WorkerRecord, "w1").renewal == 3
+    assert fetch(ledger, WorkerRecord, "w1").renewal == 3
 
 
 @pytest.fixture
@@ -218,8 +215,7 @@ def test_a_worker_that_is_declared_lost_loses_its_jobs_at_once(
     assert jobs(ledger) == [("lost", 1)] * 2 + [("scheduled", 2)] * 2
     worker = rest.get("/workers.json").json()["w1"]
     assert (worker["state"], worker["jobs"]) == ("lost", [])
-    with ledger.reading() as session:
-        entry = session.scalars(select(AuditEntry).where(AuditEntry.action == "lost")).one()
+    entry = fetch_one(ledger, select(AuditEntry).where(AuditEntry.action == "lost"))
     assert entry.entity_type == "Worker"
     # It was not lost after all: it is told to end what it has, and is granted nothing.
     woken = renew(*launches)
@@ -255,8 +251,7 @@ def test_a_job_no_worker_could_start_keeps_its_number_and_comes_ten_times_before
 ) -> None:
     pauses = []
     for _ in range(11):
-        with ledger.reading() as session:
-            waiting = session.scalars(select(Job).where(Job.state == "scheduled")).all()
+        waiting = fetch_all(ledger, select(Job).where(Job.state == "scheduled"))
         claim = own_run_of(ledger, waiting[0].id) if waiting else claim_of()
         launch = granted(claims, claim)
         assert launch["environment"]["JOBAUTO_ATTEMPT"] == "1"
@@ -265,8 +260,7 @@ def test_a_job_no_worker_could_start_keeps_its_number_and_comes_ten_times_before
             claims, launch, ending="lost", exit_code=None, worker_unable=True, started_at=None,
             ended_at=ended.isoformat(), message="nothing can be written",
         )  # fmt: skip
-        with ledger.reading() as session:
-            (waiting,) = session.scalars(select(Job).where(Job.state == "scheduled"))
+        (waiting,) = fetch_all(ledger, select(Job).where(Job.state == "scheduled"))
         pauses.append(round((waiting.schedule - ended).total_seconds()))
     assert pauses == [1, 2, 4, 8, 16, 32, 60, 60, 60, 60, 0]
     assert jobs(ledger) == [("lost", 1)] * 11 + [("scheduled", 2)]
@@ -289,8 +283,7 @@ def test_a_renewal_that_can_not_be_read_is_a_sign_of_life(
     granted(claims, claim_of())
 
     def renewed_at() -> datetime:
-        with ledger.reading() as session:
-            return session.scalars(select(Lease.renewed_at)).one()
+        return fetch_one(ledger, select(Lease.renewed_at))
 
     before = renewed_at()
     of_another_version = renewal_of(0) | {"jobs": "in another form"}

@@ -21,6 +21,7 @@ from jobauto_prefect.runtime.protocol import Ending, Report
 from jobauto_prefect.settings import Settings
 from tests.support.claims import at_once, claim_of, granted, own_run_of, refused, report, report_of
 from tests.support.databases import both_databases
+from tests.support.ledger_rows import fetch, fetch_all
 
 pytestmark = both_databases
 
@@ -51,16 +52,11 @@ def lost(ledger: Ledger, settings: Settings, launch: Record) -> None:
 
 
 def outbox(ledger: Ledger) -> list[tuple[str, int]]:
-    with ledger.reading() as session:
-        return [
-            (message.kind, message.subject_id)
-            for message in session.scalars(select(OutboxMessage).order_by(OutboxMessage.id))
-        ]
+    return [(message.kind, message.subject_id) for message in fetch_all(ledger, OutboxMessage)]
 
 
 def jobs_in(ledger: Ledger) -> list[Job]:
-    with ledger.reading() as session:
-        return list(session.scalars(select(Job).order_by(Job.id)))
+    return fetch_all(ledger, Job)
 
 
 def test_the_same_claim_many_times_at_once_is_one_launch(
@@ -160,8 +156,7 @@ def test_asking_again_is_a_sign_of_life(
     with ledger.writing(SERVICE) as session:
         session.get_one(Lease, launch["job_id"]).renewed_at -= HOUR
     granted(claims, claim)
-    with ledger.reading() as session:
-        assert session.get_one(Lease, launch["job_id"]).renewed_at > ledger.clock() - HOUR / 2
+    assert fetch(ledger, Lease, launch["job_id"]).renewed_at > ledger.clock() - HOUR / 2
 
 
 @pytest.mark.parametrize("ending", ["exited", "lost", "cancelled"])
@@ -256,9 +251,8 @@ def test_windows_claimed_at_the_same_instant_do_not_overlap(
     answers = [answer.json() for answer in at_once(claims, windows(overlap))]
     (launch,) = [answer["launch"] for answer in answers if answer["launch"]]
     (refusal,) = [answer["refusal"] for answer in answers if answer["refusal"]]
-    with ledger.reading() as session:
-        (waiting,) = session.scalars(select(Task).where(Task.id != launch["task_id"]))
-        assert (refusal["story"]["state"], waiting.state) == other
+    (waiting,) = fetch_all(ledger, select(Task).where(Task.id != launch["task_id"]))
+    assert (refusal["story"]["state"], waiting.state) == other
     assert refusal["reason"] == "overlap"
 
 

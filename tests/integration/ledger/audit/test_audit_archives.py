@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
-from sqlalchemy import func, select, text
+from sqlalchemy import text
 from sqlalchemy.exc import DBAPIError
 
 from jobauto_prefect.errors import AuditDamaged, Conflict
@@ -24,7 +24,8 @@ from jobauto_prefect.ledger.audit.seals import Sealer
 from jobauto_prefect.ledger.audit.trail import SERVICE, Actor, write_entry
 from jobauto_prefect.ledger.records import AuditArchive, AuditEntry, AuditSeal
 from jobauto_prefect.ledger.store import Ledger
-from tests.support.databases import both_databases
+from tests.support.databases import both_databases, on_postgresql
+from tests.support.ledger_rows import count_rows
 
 ANNA = Actor("anna", "rest", 7, "192.0.2.1", "curl ☃", "r-1")
 MARCH = datetime(2026, 3, 20, tzinfo=UTC)
@@ -48,10 +49,7 @@ def trail(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> Ledger:
 
 def left(ledger: Ledger) -> tuple[int, int]:
     """How many entries and seals are in the ledger."""
-    with ledger.reading() as session:
-        counts = [session.scalar(select(func.count()).select_from(kind)) or 0
-                  for kind in (AuditEntry, AuditSeal)]  # fmt: skip
-    return counts[0], counts[1]
+    return count_rows(ledger, AuditEntry), count_rows(ledger, AuditSeal)
 
 
 def lines(file: Path) -> list[object]:
@@ -131,9 +129,8 @@ def _die(*_: object) -> None:
 
 
 def _leave_some(ledger: Ledger, actor: Actor) -> None:
-    with ledger.reading() as session:
-        if session.scalar(select(func.count()).select_from(AuditArchive)) == 0:
-            return
+    if count_rows(ledger, AuditArchive) == 0:
+        return
     with ledger.writing(actor) as session:
         session.connection().execute(text("DELETE FROM audit_entry WHERE id <= 2"))
     raise InterruptedError
@@ -158,10 +155,8 @@ def test_what_no_archive_has_does_not_leave(trail: Ledger, tmp_path: Path) -> No
     assert verify(trail).damages == []
 
 
-@both_databases
+@on_postgresql
 def test_only_the_owner_of_the_tables_lets_entries_leave(trail: Ledger, tmp_path: Path) -> None:
-    if trail.engine.dialect.name != "postgresql":
-        pytest.skip("SQLite has no roles")
     may(trail, tmp_path)
     with trail.engine.connect() as connection:
         connection.execute(text("SET ROLE NONE"))

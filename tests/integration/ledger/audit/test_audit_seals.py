@@ -2,9 +2,7 @@
 
 import json
 import logging
-import os
-import subprocess
-import sys
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -22,7 +20,6 @@ from jobauto_prefect.ledger.audit import seal_verification, seals
 from jobauto_prefect.ledger.audit.seal_verification import Verification, verify, verify_newest
 from jobauto_prefect.ledger.audit.seals import MARK_NAME, Mark, Sealer, gaps_in, log_mark, marks_in
 from jobauto_prefect.ledger.audit.trail import SERVICE, Actor, write_entry
-from jobauto_prefect.ledger.database import migration
 from jobauto_prefect.ledger.database.engine import make_engine
 from jobauto_prefect.ledger.key_rotation import rotate
 from jobauto_prefect.ledger.opening import open_ledger
@@ -30,6 +27,8 @@ from jobauto_prefect.ledger.records import AuditEntry, AuditSeal, Base, Company,
 from jobauto_prefect.ledger.store import Ledger
 from jobauto_prefect.settings import Settings
 from tests.support.databases import both_databases, database
+from tests.support.homes import InProcessHome
+from tests.support.ledger_rows import fetch, fetch_all
 
 NEW_YEAR = datetime(2026, 1, 1, tzinfo=UTC)
 ANNA = Actor("anna", "rest", 7, "192.0.2.1", "curl ☃", "r-1")
@@ -48,13 +47,8 @@ def _write(ledger: Ledger, count: int = 1) -> None:
             write_entry(session, "Company", "update", ODD, entity_id=5, company_id=5)
 
 
-def _seals(ledger: Ledger) -> list[AuditSeal]:
-    with ledger.reading() as session:
-        return list(session.scalars(select(AuditSeal).order_by(AuditSeal.id)))
-
-
 def _blocks(ledger: Ledger) -> list[tuple[int, int, Any]]:
-    return [(seal.first_id, seal.last_id, seal.gaps) for seal in _seals(ledger)]
+    return [(seal.first_id, seal.last_id, seal.gaps) for seal in fetch_all(ledger, AuditSeal)]
 
 
 def _seal_all(ledger: Ledger) -> None:
@@ -109,7 +103,7 @@ def test_entries_are_sealed_in_blocks_that_follow_each_other(
     assert (_intact(ledger).unsealed, sealer.seal(), sealer.seal()) == (3, True, True)
     _write(ledger, 2)
     assert sealer.seal()
-    first, second = _seals(ledger)
+    first, second = fetch_all(ledger, AuditSeal)
     assert _blocks(ledger) == [(1, 3, []), (4, 5, [])]
     assert (first.previous, second.previous) == ("", first.hmac)
     found = _intact(ledger)
@@ -328,8 +322,7 @@ def test_a_cut_end_stays_visible_whatever_is_sealed_after(
 @both_databases
 def test_an_older_copy_of_the_whole_database_is_found_by_the_log(sealed: Ledger) -> None:
     """Nothing inside of a database can tell that all of it is older."""
-    with sealed.reading() as session:
-        mark = session.get_one(InstallationValue, MARK_NAME).value
+    mark = fetch(sealed, InstallationValue, MARK_NAME).value
     _write(sealed)
     _seal_all(sealed)
     newest = verify(sealed).newest
@@ -352,13 +345,12 @@ def test_nothing_is_sealed_on_top_of_a_mark_that_is_not_ours(sealed: Ledger) -> 
     _write(sealed)
     with pytest.raises(AuditDamaged, match="run: jobauto audit verify"):
         Sealer(sealed).seal()
-    assert len(_seals(sealed)) == 5
+    assert len(fetch_all(sealed, AuditSeal)) == 5
 
 
 @both_databases
 def test_a_mark_that_is_set_back_is_found_and_nothing_is_sealed_on_top(sealed: Ledger) -> None:
-    with sealed.reading() as session:
-        mark = session.get_one(InstallationValue, MARK_NAME).value
+    mark = fetch(sealed, InstallationValue, MARK_NAME).value
     _write(sealed)
     _seal_all(sealed)
     _do(sealed, f"UPDATE installation_value SET value = '{mark}' WHERE name = '{MARK_NAME}'")
@@ -461,9 +453,8 @@ def test_ids_of_transactions_that_were_rolled_back_are_listed(ledger: Ledger) ->
 @both_databases
 def test_a_transaction_that_only_reads_is_not_waited_for(ledger: Ledger) -> None:
     _write(ledger)
-    with ledger.reading() as session:
-        assert session.scalars(select(AuditEntry)).all()
-        assert Sealer(ledger).seal()
+    assert fetch_all(ledger, AuditEntry)
+    assert Sealer(ledger).seal()
     assert _blocks(ledger) == [(1, 1, [])]
 
 
@@ -494,7 +485,7 @@ def test_services_at_once_and_writers_make_one_chain(
         pass
     found = _intact(ledger)
     assert (found.entries, found.unsealed) == (30, 0)
-    numbers = [seal.id for seal in _seals(ledger)]
+    numbers = [seal.id for seal in fetch_all(ledger, AuditSeal)]
     assert numbers == list(range(1, len(numbers) + 1))
 
 
@@ -520,26 +511,28 @@ def test_a_first_seal_made_meanwhile_is_no_damage(
         assert not getattr(seal_verification, look)(ledger).damages
     monkeypatch.undo()
     _seal_all(ledger)
-    assert len(_seals(ledger)) == 1
+    assert len(fetch_all(ledger, AuditSeal)) == 1
     _intact(ledger)
 
 
 @both_databases
 def test_a_trail_that_moves_to_another_kind_of_database_stays_sealed(
-    ledger: Ledger, ledger_settings: Settings, tmp_path: Path
+    ledger: Ledger,
+    ledger_settings: Settings,
+    migrate_once: Callable[[str], str],
+    tmp_path: Path,
 ) -> None:
     other = {"sqlite": "postgresql", "postgresql": "sqlite"}[ledger.engine.dialect.name]
     _write(ledger, 3)
     _seal_all(ledger)
     folder = tmp_path / "moved"
     folder.mkdir()
-    with database(other, folder) as url:
+    with database(other, folder, migrate_once(other)) as url:
         engine = make_engine(Settings(database_url=url).ledger_url)
         tables = [
             Base.metadata.tables[name]
             for name in ("installation_value", "audit_entry", "audit_seal")
         ]
-        migration.upgrade(engine)
         with ledger.engine.connect() as source, engine.begin() as target:
             for table in tables:
                 rows = [dict(row._mapping) for row in source.execute(select(table))]
@@ -562,14 +555,14 @@ async def test_the_services_seal_what_is_written(
 
 @both_databases
 def test_the_command_tells_what_it_found(sealed: Ledger, ledger_settings: Settings) -> None:
-    environment = {**os.environ, "JOBAUTO_HOME": str(ledger_settings.home)}
-    environment["JOBAUTO_DATABASE_URL"] = ledger_settings.database_url
+    home = InProcessHome(ledger_settings.home)
+    home.environment |= {
+        "JOBAUTO_HOME": str(ledger_settings.home),
+        "JOBAUTO_DATABASE_URL": ledger_settings.database_url,
+    }
 
     def run(*options: str, log: str = "") -> tuple[int, str]:
-        command = [sys.executable, "-m", "jobauto_prefect.cli", "audit", "verify", *options]
-        done = subprocess.run(
-            command, env=environment, input=log, capture_output=True, text=True, check=False
-        )
+        done = home.run("audit", "verify", *options, stdin=log)
         return done.returncode, done.stdout + done.stderr
 
     newest = verify(sealed).newest

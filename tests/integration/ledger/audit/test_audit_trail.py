@@ -9,6 +9,7 @@ from sqlalchemy import func, select
 from jobauto_prefect.ledger.records import AuditEntry
 from jobauto_prefect.ledger.store import Ledger
 from tests.support.databases import both_databases
+from tests.support.ledger_rows import fetch_all
 from tests.support.permission_table import TABLE, Row, fill_in
 
 pytestmark = both_databases
@@ -143,8 +144,7 @@ def _newest(ledger: Ledger) -> int:
 
 
 def _after(ledger: Ledger, newest: int) -> list[AuditEntry]:
-    with ledger.reading() as session:
-        return list(session.scalars(select(AuditEntry).where(AuditEntry.id > newest)))
+    return fetch_all(ledger, select(AuditEntry).where(AuditEntry.id > newest))
 
 
 @pytest.mark.parametrize("collection", ["apps", "jobs", "users", "auditlog", "credentials"])

@@ -9,6 +9,7 @@ from jobauto_prefect.cli.files.reader import find_files, load_documents
 from jobauto_prefect.definitions.validation.record_files import RECORD_KINDS
 from jobauto_prefect.errors import Fault
 from jobauto_prefect.facade.apply.documents import check_document, drop_twins
+from tests.support.documents import smallest
 
 TEMPLATE = """\
 kind: runtemplate
@@ -16,13 +17,7 @@ company: acme
 app: Probe
 name: Nightly
 """
-DEFINITION = {
-    "$schema": "https://example.org/schema.json",
-    "name": "Probe",
-    "description": "Looks",
-    "executable": "probe",
-    "environment": {},
-}
+DEFINITION = smallest(name="Probe")
 
 
 def errors_of(path: Path) -> list[Fault]:

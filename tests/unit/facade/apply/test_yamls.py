@@ -38,17 +38,13 @@ def test_texts_of_several_lines_are_readable() -> None:
     assert dump_all([{"note": "one\ntwo\n"}]) == "---\nnote: |\n  one\n  two\n"
 
 
-def test_aliases_that_grow_without_end_are_refused() -> None:
-    lines = ["a0: &a0 [x, x, x, x, x, x, x, x, x, x]"]
-    lines += [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]" for n in range(1, 12)]
-
-    with pytest.raises(YamlError, match="more than 1000000 values"):
-        list(load_all("\n".join(lines)))
-
-
-def test_merges_that_grow_without_end_are_refused() -> None:
-    lines = ["a0: &a0 {x: 1, y: 2}"]
-    lines += [f"a{n}: &a{n} {{<<: [{', '.join([f'*a{n - 1}'] * 10)}]}}" for n in range(1, 12)]
+@pytest.mark.parametrize(
+    ("first", "grown"),
+    [("[x, x, x, x, x, x, x, x, x, x]", "[{}]"), ("{x: 1, y: 2}", "{{<<: [{}]}}")],
+)
+def test_aliases_and_merges_that_grow_without_end_are_refused(first: str, grown: str) -> None:
+    lines = [f"a0: &a0 {first}"]
+    lines += [f"a{n}: &a{n} {grown.format(', '.join([f'*a{n - 1}'] * 10))}" for n in range(1, 12)]
 
     with pytest.raises(YamlError, match="more than 1000000 values"):
         list(load_all("\n".join(lines)))
