@@ -3,16 +3,18 @@
 import random
 import time
 from pathlib import Path
+from uuid import uuid4
 
 import pytest
 from cryptography.fernet import Fernet
 from sqlalchemy import select
 
 from jobauto_prefect.errors import Conflict, KeyMissing
+from jobauto_prefect.ledger import parts
 from jobauto_prefect.ledger.audit.trail import SERVICE
 from jobauto_prefect.ledger.key_rotation import rotate
 from jobauto_prefect.ledger.opening import open_ledger
-from jobauto_prefect.ledger.records import Company, EventSource
+from jobauto_prefect.ledger.records import Company, EventSource, PartRecord
 from jobauto_prefect.ledger.secrets import load_key, rotation_lock
 from jobauto_prefect.ledger.store import Ledger, prefect_key
 from jobauto_prefect.settings import Settings
@@ -114,6 +116,31 @@ def test_a_value_no_key_opens_stops_the_rotation_before_it_begins(
         rotate(ledger, SERVICE, 0)
     assert ledger_settings.key_path.read_bytes() == before
     assert key_entries(ledger) == 0
+
+
+def test_the_old_key_stays_until_parts_on_other_machines_have_the_new_one(
+    ledger: Ledger, ledger_settings: Settings
+) -> None:
+    plant(ledger)
+    before = ledger_settings.key_path.read_bytes().split()
+    part = PartRecord(instance=uuid4(), kind="facade", host="elsewhere", version="0.1.0")
+    part.started_at, part.clock_ahead = ledger.clock(), 0.0
+
+    def report(key: str) -> None:
+        part.facts = {"key": key}
+        with ledger.writing(SERVICE) as session:
+            parts.report(session, part)
+
+    report(ledger.box.fingerprint)
+    for _ in range(2):
+        with pytest.raises(Conflict, match=r"over the key files on elsewhere, and repeat"):
+            rotate(ledger, SERVICE, 0)
+        assert ledger_settings.key_path.read_bytes().split()[1:] == before
+        assert values(ledger) == expected()
+    report(ledger.box.fingerprint)
+    assert rotate(ledger, SERVICE, 0).resealed == 2 * COMPANIES + 1
+    assert len(ledger_settings.key_path.read_bytes().split()) == 1
+    assert values(ledger) == expected()
 
 
 def test_one_rotation_at_a_time(ledger: Ledger, ledger_settings: Settings) -> None:
