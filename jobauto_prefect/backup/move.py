@@ -27,6 +27,7 @@ from jobauto_prefect.backup.sqlite import VERSION_TABLE
 from jobauto_prefect.definitions.storable import storable_json, storable_text
 from jobauto_prefect.errors import Conflict, LedgerUnavailable, NotReady
 from jobauto_prefect.ledger.audit.seal_verification import verify
+from jobauto_prefect.ledger.audit.trail import Actor, write_entry
 from jobauto_prefect.ledger.database.engine import long_limits
 from jobauto_prefect.ledger.opening import open_ledger
 from jobauto_prefect.settings import Settings
@@ -75,9 +76,12 @@ class Move:
 def move_databases(
     settings: Settings,
     urls: Mapping[str, str],
+    actor: Actor,
     progress: Progress = lambda _what, _done, _of: None,
 ) -> Move:
     """Copy the databases that are on SQLite to the empty ones at `urls`, and use these from now on.
+
+    The ledger that is used from now on has an audit entry of the move.
 
     Raises:
         Conflict: a database is in use, is not empty, or is not one to move.
@@ -104,12 +108,15 @@ def move_databases(
                 transactions.enter_context(_copied(connection, target, progress))
                 for connection, target in zip(sources, targets, strict=True)
             ]
-        variables = {VARIABLES[target.name]: target.url for target in targets}
-        file = store_variables(variables)
-        progress("verifying the audit trail", 0, 0)
         urls = {target.name: target.url for target in targets}
         now = settings.model_copy(update={"database_url": urls.get(LEDGER, settings.ledger_url)})
         with closing(open_ledger(now, limits=long_limits(settings))) as ledger:
+            moved = {source.name: [str(source.file), "PostgreSQL"] for source, _ in pairs}
+            with ledger.writing(actor) as session:
+                write_entry(session, "Database", "update", moved)
+            variables = {VARIABLES[target.name]: target.url for target in targets}
+            file = store_variables(variables)
+            progress("verifying the audit trail", 0, 0)
             verified = verify(ledger)
     return Move(
         {

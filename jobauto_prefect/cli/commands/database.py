@@ -83,6 +83,7 @@ def move(
     --prefect postgresql://jobauto@db/prefect
     """
     from jobauto_prefect.backup.move import move_databases
+    from jobauto_prefect.cli.local_ledger import local_actor
     from jobauto_prefect.cli.service.addresses import hold_home
     from jobauto_prefect.settings import load_settings
 
@@ -90,7 +91,10 @@ def move(
     settings = load_settings()
     with hold_home(settings.home, {}), show_progress(shown=not as_json) as progress:
         done = move_databases(
-            settings, {name: url for name, url in urls.items() if url is not None}, progress
+            settings,
+            {name: url for name, url in urls.items() if url is not None},
+            local_actor(),
+            progress,
         )
     if as_json:
         print_json(

@@ -26,6 +26,7 @@ from jobauto_prefect.engine.prefect_server.database import (
     newest_prefect_revision,
 )
 from jobauto_prefect.ledger.audit.seals import Sealer
+from jobauto_prefect.ledger.audit.trail import SERVICE
 from jobauto_prefect.ledger.base import Base
 from jobauto_prefect.ledger.opening import open_ledger
 from jobauto_prefect.settings import Settings, load_settings
@@ -83,7 +84,7 @@ class Installation(InProcessHome):
             try:
                 move.AT_ONCE = 1
                 with replaced({}, self.environment):
-                    move.move_databases(load_settings(), self.targets, kill_there)
+                    move.move_databases(load_settings(), self.targets, SERVICE, kill_there)
             finally:  # else it would go on with the tests
                 os._exit(1)
         assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == -signal.SIGKILL
@@ -204,6 +205,11 @@ def test_every_row_of_every_table_is_the_same_afterwards(installation: Installat
     for name, tables in of_both.items():
         url = installation.targets[name].replace("postgresql:", "postgresql+psycopg:")
         moved = rows(url, tables)
+        if name == "ledger":
+            entry, tally = moved["audit_entry"].pop(), moved["audit_tally"].pop()
+            assert (tally["entity_type"], tally["number"]) == ("Database", 1)
+            assert (entry["entity_type"], entry["actor"][:3]) == ("Database", "os:")
+            assert entry["changes"]["ledger"] == [str(installation.files[name]), "PostgreSQL"]
         for table, expected in before[name].items():
             assert moved[table] == expected, table
         told = json.loads(done.stdout)["databases"][name]["rows"]
