@@ -58,6 +58,10 @@ publish: $(READY) ## Regenerate what is published: api/openapi.json, schemas/, a
 	mv docs/bounds.md.new docs/bounds.md
 	$(VENV)/bin/python -m scripts.key_pages
 
+.PHONY: docs
+docs: $(VENV)/.docs ## Build the site of docs/ into build/site; a broken link or a page outside its menu is an error
+	NO_MKDOCS_2_WARNING=1 $(VENV)/bin/mkdocs build --quiet
+
 .PHONY: bench
 bench: $(READY) ## Measure what the README claims: benchmarks/results.json, docs/performance.md
 	$(VENV)/bin/python -m benchmarks
@@ -77,6 +81,10 @@ $(READY): pyproject.toml constraints.txt
 	@$(CHECK_PYTHON)
 	$(PYTHON) -m venv $(VENV)
 	$(VENV)/bin/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	@touch $@
+
+$(VENV)/.docs: $(READY)
+	$(VENV)/bin/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[docs]'
 	@touch $@
 
 define CHECK_PYTHON

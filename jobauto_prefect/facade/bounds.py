@@ -210,12 +210,14 @@ def table(settings: Settings) -> list[RouteBounds]:
 ABOUT = f"""\
 # Bounds of each route
 
-Made by `make publish` from the code, with the settings as they are by default. `body` is in bytes,
-counted as they come, whatever the request says of them. `at once` is in each process: further
-requests wait, those beyond get 429. `time` is what ends a request that runs long. A statement is
-ended on PostgreSQL, of the service after `JOBAUTO_DATABASE_ANSWER_SECONDS`, of Prefect after
-`PREFECT_SERVER_DATABASE_TIMEOUT`; SQLite has no such bound. What is in an event loop takes at most
-50 ms of it at once.
+This page answers: how large a request of each route may be, how many may run at once, and how long
+one may take. `make publish` writes it from the code, with the default settings.
+
+`body` is in bytes, counted as they arrive, whatever the request says. `at once` counts in each
+process: further requests wait, and those beyond get 429. `time` ends a request that runs long.
+PostgreSQL ends a statement: the service's after `JOBAUTO_DATABASE_ANSWER_SECONDS`, Prefect's after
+`PREFECT_SERVER_DATABASE_TIMEOUT`; SQLite has no such bound. Work in an event loop takes at most
+50 ms of it at a time.
 
 YAML of `POST /apply` has up to {MOST_CHARACTERS:,} characters, and {MOST_TOKENS:,} words and marks,
 in all files together, JSON {MOST_JSON_VALUES:,} values. Prefect is sent
