@@ -17,7 +17,7 @@ from jobauto_prefect.ledger.database import migration
 from jobauto_prefect.ledger.database.announcements import Announcement, Announcements
 from jobauto_prefect.ledger.database.engine import make_engine
 from jobauto_prefect.ledger.opening import open_ledger
-from jobauto_prefect.ledger.outbox import OutboxKind, claim_next, enqueue
+from jobauto_prefect.ledger.outbox import OutboxKind, enqueue
 from jobauto_prefect.ledger.queries.agenda import Topic, agenda
 from jobauto_prefect.ledger.records import User
 from jobauto_prefect.ledger.secrets import create_key
@@ -25,6 +25,7 @@ from jobauto_prefect.ledger.store import Ledger
 from jobauto_prefect.settings import Settings
 from tests.support.breakable import Relay
 from tests.support.databases import database
+from tests.support.outbox import claim_next
 
 PATIENCE = 60  # seconds
 
