@@ -17,7 +17,6 @@ from jobauto_prefect.compiler.scheduling.windows import (
     Window,
     next_window,
     window_at,
-    window_launched_at,
     windows_after,
     windows_between,
 )
@@ -43,7 +42,6 @@ __all__ = [
     "schedule_faults",
     "schedule_of",
     "window_at",
-    "window_launched_at",
     "windows_after",
     "windows_between",
     "zone_of",

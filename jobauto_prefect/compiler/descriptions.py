@@ -25,11 +25,13 @@ HIDDEN = "••••"
 
 def describe_application(definition: Definition, language: str) -> str:
     """Describe an application: purpose, facts, variables, exit codes, data and events."""
-    title = pick_text(definition.title or definition.name, language)
+    title = one_line(pick_text(definition.title or definition.name, language))
+    named = re.sub(r"[\[\]\\<>]", "", title)
+    image = image_address(definition.document.get("image"), LONGEST_PICTURE)
     variables = (_variable(variable, language) for variable in definition.environment.values())
     return join_paragraphs(
-        f"# {one_line(title)}",
-        _picture(definition, title),
+        f"# {title}",
+        f"![{named}]({image})" if image else "",
         pick_text(definition.description, language).strip(),
         _facts(definition),
         section("Environment", "\n".join(variables)),
@@ -44,12 +46,6 @@ def describe_application(definition: Definition, language: str) -> str:
 def describe_template(lead: str, note: str | None, application: str) -> str:
     """Describe a run template: its lead line, its note, and the application's description."""
     return join_paragraphs(lead, (note or "").strip(), application)
-
-
-def _picture(definition: Definition, title: str) -> str:
-    address = image_address(definition.document.get("image"), LONGEST_PICTURE)
-    named = re.sub(r"[\[\]\\<>]", "", one_line(title))
-    return f"![{named}]({address})" if address else ""
 
 
 def _facts(definition: Definition) -> str:
@@ -94,14 +90,9 @@ def _named(title: str, entries: Mapping[str, Any], language: str) -> str:
         ]
         description = one_line(pick_text(content.get("description") or "", language))
         lines.append(list_item(code(name), kinds, description))
-        fields = (content.get("fields") or {}).items()
-        lines += [f"  - {code(field)}{_field(value, language)}" for field, value in fields]
+        for field, value in (content.get("fields") or {}).items():
+            kind, target = value.get("type") or value.get("format"), value.get("target")
+            shown = (f" ({kind})" if kind else "") + (f" → {code(target)}" if target else "")
+            description = one_line(pick_text(value.get("description") or "", language))
+            lines.append(f"  - {code(field)}{shown}" + (f": {description}" if description else ""))
     return section(title, "\n".join(lines))
-
-
-def _field(value: Mapping[str, Any], language: str) -> str:
-    kind = value.get("type") or value.get("format")
-    target = value.get("target")
-    description = one_line(pick_text(value.get("description") or "", language))
-    shown = (f" ({kind})" if kind else "") + (f" → {code(target)}" if target else "")
-    return f"{shown}: {description}" if description else shown

@@ -47,27 +47,23 @@ class Kubernetes:
 
 def parse_kubernetes(raw: Mapping[str, Any]) -> Kubernetes:
     """Parse the section of a valid document; an empty one means all defaults."""
-    return Kubernetes(_helm(raw.get("helm", {})), _artifacts(raw.get("artifacts", {})))
-
-
-def _helm(raw: Mapping[str, Any]) -> Helm:
-    return Helm(
-        enabled=raw.get("enabled", False),
-        release_name=raw.get("releaseName", ""),
-        namespace=raw.get("namespace", ""),
-        chart=raw.get("chart", ""),
-        values_files=tuple(raw.get("valuesFiles", ())),
-        set=raw.get("set", {}),
-        upgrade_install=raw.get("upgradeInstall", True),
-        timeout_seconds=raw.get("timeoutSeconds"),
-        atomic=raw.get("atomic", False),
-        wait=raw.get("wait", True),
-    )
-
-
-def _artifacts(raw: Mapping[str, Any]) -> PodArtifacts:
-    return PodArtifacts(
-        enabled=raw.get("enabled", False),
-        output_path=raw.get("outputPath", ""),
-        keep_pod_on_failure=raw.get("keepPodOnFailure", False),
+    helm, artifacts = raw.get("helm", {}), raw.get("artifacts", {})
+    return Kubernetes(
+        Helm(
+            enabled=helm.get("enabled", False),
+            release_name=helm.get("releaseName", ""),
+            namespace=helm.get("namespace", ""),
+            chart=helm.get("chart", ""),
+            values_files=tuple(helm.get("valuesFiles", ())),
+            set=helm.get("set", {}),
+            upgrade_install=helm.get("upgradeInstall", True),
+            timeout_seconds=helm.get("timeoutSeconds"),
+            atomic=helm.get("atomic", False),
+            wait=helm.get("wait", True),
+        ),
+        PodArtifacts(
+            enabled=artifacts.get("enabled", False),
+            output_path=artifacts.get("outputPath", ""),
+            keep_pod_on_failure=artifacts.get("keepPodOnFailure", False),
+        ),
     )

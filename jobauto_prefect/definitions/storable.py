@@ -237,13 +237,9 @@ def _unfit(pointer: str, value: Any) -> Iterator[Finding]:
         if not is_storable(value):
             yield Finding(pointer, "text", UNFIT)
     elif isinstance(value, int | float):
-        yield from _unfit_number(pointer, value)
+        if isinstance(value, float) and math.isnan(value):
+            yield Finding(pointer, "number", "NaN is not a JSON number")
+        elif abs(value) > _LARGEST:
+            yield Finding(pointer, "number", "is infinite or too large for a JSON number")
     else:
         yield Finding(pointer, "json", f"is a {type(value).__name__}, which JSON does not have")
-
-
-def _unfit_number(pointer: str, value: float) -> Iterator[Finding]:
-    if isinstance(value, float) and math.isnan(value):
-        yield Finding(pointer, "number", "NaN is not a JSON number")
-    elif abs(value) > _LARGEST:
-        yield Finding(pointer, "number", "is infinite or too large for a JSON number")

@@ -41,19 +41,13 @@ class OverrunMonitor:
                 attempts.lock_job(session, job)
                 if job.state == JobState.RUNNING:
                     notify_slow(session, job, usual)
-        for window in self._open(now):
-            with apart(f"task {window.id}"):
-                due = self._due(window)
-                if due >= now:
-                    continue
-                with self._ledger.writing(SERVICE) as session:
-                    task = attempts.lock_task(session, window.id)
-                    # A task that lapses now is reported as missed or failed.
-                    lapses = task.state == TaskState.OPEN and has_lapsed(
-                        task, task.runtemplate, now
-                    )
-                    if task.state in LIVE_TASKS and not lapses:
-                        notify_late(session, task, due)
+        for task_id, due in self._late(now):
+            with apart(f"task {task_id}"), self._ledger.writing(SERVICE) as session:
+                task = attempts.lock_task(session, task_id)
+                # A task that lapses now is reported as missed or failed.
+                lapses = task.state == TaskState.OPEN and has_lapsed(task, task.runtemplate, now)
+                if task.state in LIVE_TASKS and not lapses:
+                    notify_late(session, task, due)
 
     def _slow(self, now: datetime) -> list[tuple[int, timedelta]]:
         """Return the jobs that have run too long, and the time they may take."""
@@ -73,19 +67,19 @@ class OverrunMonitor:
         allowed = ((job, self._slow_after[job.id]) for job in running)
         return [(job.id, span) for job, span in allowed if span and now - job.begin > span]
 
-    def _open(self, now: datetime) -> list[overruns.OpenWindow]:
-        """Return the open windows with a notice for being late."""
+    def _late(self, now: datetime) -> list[tuple[int, datetime]]:
+        """Return the late windows with a notice for that, and when they were due."""
         with self._ledger.reading() as session:
             windows = overruns.open_windows(session, now)
-        wanted = []
+        late = []
         for window in windows:
             with apart(f"task {window.id}"):
-                if is_wanted(Occasion.LATE, window.of_template, window.of_company):
-                    wanted.append(window)
-        return wanted
-
-    def _due(self, window: overruns.OpenWindow) -> datetime:
-        by = window.of_template.get("finished_by") or window.of_company.get("finished_by")
-        if by is None:
-            return window.deadline
-        return later(by, window.start, zone_of(window.zone or self._settings.timezone))
+                if not is_wanted(Occasion.LATE, window.of_template, window.of_company):
+                    continue
+                due = window.deadline
+                by = window.of_template.get("finished_by") or window.of_company.get("finished_by")
+                if by is not None:
+                    due = later(by, window.start, zone_of(window.zone or self._settings.timezone))
+                if due < now:
+                    late.append((window.id, due))
+        return late

@@ -51,17 +51,14 @@ class Timetable:
         """Check repeatedly until cancelled."""
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self._announcements.run())
-            tasks.create_task(self._look_again_and_again())
-
-    async def _look_again_and_again(self) -> None:
-        while True:
-            pause = LOOK_SECONDS
-            self._changed.clear()
-            with contextlib.suppress(JobautoError):  # those who do the work report the error
-                pause = self._note(await asyncio.to_thread(self._agenda))
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(pause):
-                    await self._changed.wait()
+            while True:
+                pause = LOOK_SECONDS
+                self._changed.clear()
+                with contextlib.suppress(JobautoError):  # those who do the work report the error
+                    pause = self._note(await asyncio.to_thread(self._agenda))
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(pause):
+                        await self._changed.wait()
 
     def _agenda(self) -> Mapping[Topic, datetime]:
         with self._ledger.reading() as session:

@@ -9,7 +9,7 @@ from jobauto_prefect.ledger.audit.trail import WritingSession, write_entry
 from jobauto_prefect.ledger.jobs import leases, workers
 from jobauto_prefect.ledger.queries.jobs import leases_of_worker
 from jobauto_prefect.ledger.queries.run_templates import executors_used
-from jobauto_prefect.ledger.records import Lease, WorkerRecord
+from jobauto_prefect.ledger.records import Lease
 from jobauto_prefect.runtime.protocol import (
     LeftoverJob,
     Renewal,
@@ -109,7 +109,9 @@ def renew_leases(
         if renewal.jobs:
             leases.renew(session, worker, renewal.jobs)
         not_had = jobs_not_had(workers.leases_of(session, worker), renewal)
-        useless = _is_useless(session, worker, settings)
+        if worker.hindrances:
+            used = executors_used(session, worker.pool, settings.pool)
+            useless = bool(used) and used <= worker.hindrances.keys()
     stop = _to_stop(session, renewal)
     answer = RenewalAnswer(now=session.clock(), stop=stop, superseded=not present, useless=useless)
     return RenewalResult(answer, not_had)
@@ -143,13 +145,6 @@ def jobs_not_had(held: Iterable[Lease], renewal: Renewal) -> list[Lease]:
         and (lease.job_id, lease.claim_id) not in named
         and lease.claim_id not in waiting
     ]
-
-
-def _is_useless(session: WritingSession, worker: WorkerRecord, settings: Settings) -> bool:
-    if not worker.hindrances:
-        return False
-    used = executors_used(session, worker.pool, settings.pool)
-    return bool(used) and used <= worker.hindrances.keys()
 
 
 def _to_stop(session: WritingSession, renewal: Renewal) -> dict[int, str]:

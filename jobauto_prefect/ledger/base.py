@@ -3,6 +3,7 @@
 import json
 from collections.abc import Callable
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any, ClassVar, TypeVar
 from uuid import UUID
 
@@ -88,7 +89,7 @@ class ExactJson(TypeDecorator[Any]):
 
     def bind_processor(self, dialect: Dialect) -> Callable[[Any], Any]:
         """Return the function that converts a value to a parameter."""
-        return _as_psycopg_json if dialect.name == "postgresql" else write_exact
+        return partial(Json, dumps=write_exact) if dialect.name == "postgresql" else write_exact
 
     def column_expression(self, column: ColumnElement[Any]) -> ColumnElement[Any]:
         """Read the text, because drivers convert numbers to float."""
@@ -97,10 +98,6 @@ class ExactJson(TypeDecorator[Any]):
     def result_processor(self, dialect: Dialect, coltype: object) -> Callable[[Any], Any]:  # noqa: ARG002
         """Return the function that parses a value from the database."""
         return read_exact
-
-
-def _as_psycopg_json(value: Any) -> Json:
-    return Json(value, write_exact)
 
 
 class UtcDateTime(TypeDecorator[datetime]):

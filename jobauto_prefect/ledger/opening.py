@@ -81,7 +81,7 @@ def tables_of(settings: Settings) -> tuple[str | None, str | None]:
         engine.dispose()
 
 
-def wait_for_tables(settings: Settings, pause: float = 1.0) -> None:
+def wait_for_tables(settings: Settings) -> None:
     """Return once nothing but a later upgrade is in the way: parts start before their tables.
 
     An installation without a key has not been set up; opening its ledger says so.
@@ -96,7 +96,7 @@ def wait_for_tables(settings: Settings, pause: float = 1.0) -> None:
             return
         if problem != told:
             logger.warning("waiting: %s", told := problem)
-        time.sleep(pause)
+        time.sleep(1.0)
 
 
 def _clock_of(engine: Engine) -> Clock:

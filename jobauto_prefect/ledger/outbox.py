@@ -141,19 +141,8 @@ def is_deletion_pending(session: Session, kind: OutboxKind, object_id: UUID) -> 
     return session.scalar(query) is not None
 
 
-def claim_next(ledger: Ledger, lowest: Priority = Priority.REGISTRATION) -> OutboxMessage | None:
-    """Claim the next due message; None if none is due.
-
-    By priority, the oldest first; none below `lowest`.
-    """
-    taken = claim_due(ledger, 1, 0)
-    if not taken and lowest == Priority.REGISTRATION:
-        taken = claim_due(ledger, 0, 1)
-    return taken[0] if taken else None
-
-
 def claim_due(ledger: Ledger, most: int, registrations: int) -> Sequence[OutboxMessage]:
-    """Claim due messages, like `claim_next`.
+    """Claim due messages, by priority, the oldest first.
 
     At most `most` starts and ends, plus `registrations` registrations.
     """

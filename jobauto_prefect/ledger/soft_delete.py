@@ -129,7 +129,7 @@ DEPENDENTS: Mapping[type[Base], tuple[Look, ...]] = {
         _referring(kind, "company_id")
         for kind in (RunTemplate, Credential, EventSource, App, CredentialType, Topic)
     ),
-    Credential: (_naming(lambda session, credential: templates_with(session, [credential.id])),),
+    Credential: (_naming(lambda session, credential: templates_with(session, credential.id)),),
     CredentialType: (_referring(Credential, "credential_type_id"),),
     EventSource: (_referring(EventRule, "event_source_id"),),
     Job: (_work_of_job,),

@@ -5,6 +5,7 @@ from typing import Any, TypeVar
 from sqlalchemy import ColumnElement, Select, func, select
 from sqlalchemy.orm import class_mapper
 
+from jobauto_prefect.ledger.outbox import Priority, claim_due
 from jobauto_prefect.ledger.records import AuditEntry, OutboxMessage, User
 from jobauto_prefect.ledger.store import Ledger
 
@@ -51,3 +52,11 @@ def entries(ledger: Ledger, kind: str) -> list[AuditEntry]:
 def has_no_messages(ledger: Ledger) -> bool:
     """Whether Prefect has been told everything."""
     return not count_rows(ledger, OutboxMessage)
+
+
+def claim_next(ledger: Ledger, lowest: Priority = Priority.REGISTRATION) -> OutboxMessage | None:
+    """Claim the next due message, none below `lowest`; None if none is due."""
+    taken = claim_due(ledger, 1, 0)
+    if not taken and lowest == Priority.REGISTRATION:
+        taken = claim_due(ledger, 0, 1)
+    return taken[0] if taken else None

@@ -12,13 +12,18 @@ def read_job_values(assignments: Iterable[str] | None, file: Path | None) -> dic
     Raises:
         BadParameter: one is not KEY=VALUE.
     """
-    return (_read_file(file) if file else {}) | dict(map(_parse_assignment, assignments or ()))
+    return (_read_file(file) if file else {}) | dict(map(parse_assignment, assignments or ()))
 
 
-def _parse_assignment(text: str) -> tuple[str, str]:
-    name, equals, value = text.partition("=")
+def parse_assignment(word: str, hint: str = "--env") -> tuple[str, str]:
+    """Split KEY=VALUE; `hint` is where it was given.
+
+    Raises:
+        BadParameter: it is something else.
+    """
+    name, equals, value = word.partition("=")
     if not equals or not name:
-        raise typer.BadParameter(f"{text!r} is not KEY=VALUE", param_hint="--env")
+        raise typer.BadParameter(f"{word!r} is not KEY=VALUE", param_hint=hint)
     return name, value
 
 

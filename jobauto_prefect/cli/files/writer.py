@@ -156,7 +156,7 @@ def file_content(
     schema, values = record_schema(kind), KINDS[kind].values
     content: dict[str, Any] = {"kind": kind}
     for name, property_ in schema["properties"].items():
-        value = READERS.get(name, _read_key)(index, record, name)
+        value = READERS[name](index, record) if name in READERS else record.get(name)
         needless = value in (None, [], {}) or value == property_.get("default")
         if name in schema["required"] or not needless:
             content.setdefault(name, value)
@@ -169,19 +169,6 @@ def file_content(
     return content, secret
 
 
-def _read_key(_known: "RecordIndex", record: Record, name: str) -> Any:
-    return record.get(name)
-
-
-def _read_app(index: "RecordIndex", record: Record, _name: str) -> Any:
-    """Return the name of the application if it is unambiguous, otherwise None."""
-    return record["app"] if _is_unambiguous(index, record) else None
-
-
-def _read_app_uuid(index: "RecordIndex", record: Record, _name: str) -> Any:
-    return None if _is_unambiguous(index, record) else record["application"].get("uuid")
-
-
 def _is_unambiguous(index: "RecordIndex", record: Record) -> bool:
     from jobauto_prefect.facade.apply.record_kinds import Named
 
@@ -189,11 +176,13 @@ def _is_unambiguous(index: "RecordIndex", record: Record) -> bool:
     return matching == [record["app_id"]] or not record["application"].get("uuid")
 
 
-READERS: Mapping[str, Callable[["RecordIndex", Record, str], Any]] = {
-    "app": _read_app,
-    "app_uuid": _read_app_uuid,
+READERS: Mapping[str, Callable[["RecordIndex", Record], Any]] = {
+    "app": lambda index, record: record["app"] if _is_unambiguous(index, record) else None,
+    "app_uuid": lambda index, record: (
+        None if _is_unambiguous(index, record) else record["application"].get("uuid")
+    ),
 }
-"""Fields of files that differ from the record's."""
+"""Fields of files that differ from the record's: an ambiguous name gives way to the UUID."""
 
 
 def write_new(path: Path, content: bytes) -> None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from jobauto_prefect.cli.files.job_values import parse_assignment
 from jobauto_prefect.cli.output.terminal import (
     print_grouped_hints,
     print_json,
@@ -56,7 +57,7 @@ class Edit:
             BadParameter: one is not FIELD=VALUE, or the field does not exist.
         """
         given = dict(_parse_member(kind, word) for word in members or ())
-        values = dict(_parse_assignment(word, "--env") for word in env or ())
+        values: dict[str, str | None] = dict(map(parse_assignment, env or ()))
         values |= dict.fromkeys(unset or ())
         member = KINDS[kind].values
         if values and member is None:
@@ -64,15 +65,8 @@ class Edit:
         return cls(given | ({str(member): values} if values else {}), tuple(secrets or ()))
 
 
-def _parse_assignment(word: str, hint: str) -> tuple[str, Any]:
-    name, equals, value = word.partition("=")
-    if not equals or not name:
-        raise typer.BadParameter(f"{word!r} is not KEY=VALUE", param_hint=hint)
-    return name, value
-
-
 def _parse_member(kind: str, word: str) -> tuple[str, Any]:
-    name, value = _parse_assignment(word, "FIELD=VALUE")
+    name, value = parse_assignment(word, "FIELD=VALUE")
     properties = record_schema(kind)["properties"]
     if name not in properties or name in ("kind", "$schema"):
         keys = ", ".join(key for key in properties if key not in ("kind", "$schema"))

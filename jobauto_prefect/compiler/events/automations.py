@@ -59,8 +59,13 @@ def emitted_event(name: str) -> str:
 
 def automation_plan(facts: RuleFacts) -> AutomationPlan:
     """Return the automation of a rule."""
+    labels = {}
     if facts.source_id is not None:
         event = change_event(facts.source_id)
+        if facts.evidence:
+            labels["jobauto.evidence"] = facts.evidence
+        if facts.operation != ANY:
+            labels["jobauto.operation"] = facts.operation
         what = f"{facts.evidence or 'anything'} is {_PAST[facts.operation]} in {facts.trigger}"
     else:
         result = "*" if facts.on == ANY else facts.on
@@ -73,18 +78,9 @@ def automation_plan(facts: RuleFacts) -> AutomationPlan:
         "Made by jobauto, which changes it back; change the rule instead.",
         enabled=facts.enabled,
         event=event,
-        labels=_labels(facts),
+        labels=labels,
         tags=template_tags(facts.company_slug, ()),
     )
 
 
 _PAST = {ANY: "changed", "create": "created", "update": "updated", "delete": "deleted"}
-
-
-def _labels(facts: RuleFacts) -> dict[str, str]:
-    labels = {}
-    if facts.source_id is not None and facts.evidence:
-        labels["jobauto.evidence"] = facts.evidence
-    if facts.source_id is not None and facts.operation != ANY:
-        labels["jobauto.operation"] = facts.operation
-    return labels

@@ -140,7 +140,12 @@ def _fields(
     for name, declared in (entry.get("fields") or {}).items():
         pointer = child(child(child("/produces", entry_name), "fields"), name)
         try:
-            part = _part(value, name, declared.get("path"))
+            path = declared.get("path")
+            part = (
+                follow_steps(value, [name])
+                if path is None
+                else search_json_path(value, read_json_path(path))
+            )
         except ValueError as error:  # of a definition older than the check
             findings.append(Fault(child(pointer, "path"), "jsonpath", f"{name}: {error}"))
             continue
@@ -153,14 +158,6 @@ def _fields(
             message = f"{name} of {entry_name} was not produced as {declared['type']}"
             findings.append(Fault(pointer, "type", message))
         yield name, part
-
-
-def _part(value: Any, name: str, path: str | None) -> Any:
-    return (
-        follow_steps(value, [name])
-        if path is None
-        else search_json_path(value, read_json_path(path))
-    )
 
 
 def _is_of(kind: str, value: Any) -> bool:
@@ -230,10 +227,6 @@ def _content(entry: Mapping[str, Any], outputs: JobOutputs) -> bytes:
     return outputs.read(path)
 
 
-def _file(entry: Mapping[str, Any], outputs: JobOutputs) -> Any:
-    return _content(entry, outputs).decode(errors="surrogateescape")
-
-
 def _json(entry: Mapping[str, Any], outputs: JobOutputs) -> Any:
     content = _content(entry, outputs)
     try:
@@ -275,7 +268,7 @@ READERS: Mapping[str, Callable[[Mapping[str, Any], JobOutputs], Any]] = {
     "json": _json,
     "text": _text,
     "url": _url,
-    "file": _file,
+    "file": lambda entry, outputs: _content(entry, outputs).decode(errors="surrogateescape"),
     "custom": _nothing,
 }
 """`format` -> reader of its values."""

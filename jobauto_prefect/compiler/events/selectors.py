@@ -191,18 +191,16 @@ def _value(selector: Selector, data: Mapping[str, Any], find_file: FindFile) -> 
         return MISSING if path is None else FoundFile(path)
     context = data.get("context")
     if isinstance(selector, JsonPath):
-        places = (context, _as_produced(data), _with_fields(data))
+        bare = {
+            name: value.value if isinstance(value, Produced) else value
+            for name, value in data.items()
+        }
+        places = (context, bare, _with_fields(data))
         found = [search_json_path(place, selector) for place in places]
         values = iter(sorted(found, key=lambda value: value == []))  # empty lists last
     else:
         values = (follow_steps(place, selector.steps) for place in (data, context))
     return next((value for value in values if value is not MISSING and value is not None), MISSING)
-
-
-def _as_produced(data: Mapping[str, Any]) -> dict[str, Any]:
-    return {
-        name: value.value if isinstance(value, Produced) else value for name, value in data.items()
-    }
 
 
 def _with_fields(data: Mapping[str, Any]) -> dict[str, Any]:

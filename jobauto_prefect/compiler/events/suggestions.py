@@ -4,7 +4,7 @@ They have no effect until somebody writes a rule.
 """
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -73,33 +73,24 @@ class Trigger:
 
 def suggest_selectors(definition: Definition, language: str) -> list[Suggestion]:
     """Return what rules can select from the ends of an application's jobs, most useful first."""
-    return [*_of_entries(definition, language), *_of_artifacts(definition, language), *_of_ends()]
-
-
-def _of_entries(definition: Definition, language: str) -> Iterator[Suggestion]:
+    offered = []
     for name, entry in definition.produces.items():
         about = pick_text(entry.get("description") or "", language)
         for key, declared in (entry.get("fields") or {}).items():
             described = pick_text(declared.get("description") or "", language)
-            yield Suggestion(f"{name}.{key}", declared["type"], key, described)
-        yield Suggestion(name, entry.get("format") or FORMAT, name, about)
+            offered.append(Suggestion(f"{name}.{key}", declared["type"], key, described))
+        offered.append(Suggestion(name, entry.get("format") or FORMAT, name, about))
         if is_kept(entry):
-            yield Suggestion(FILE + name, FILE_TYPE, name, about)
-
-
-def _of_artifacts(definition: Definition, language: str) -> Iterator[Suggestion]:
+            offered.append(Suggestion(FILE + name, FILE_TYPE, name, about))
     for artifact in definition.artifacts:
         name = pick_text(artifact.name)
         if name not in definition.produces:
-            yield Suggestion(
-                FILE + name, FILE_TYPE, name, pick_text(artifact.description, language)
-            )
-
-
-def _of_ends() -> Iterator[Suggestion]:
+            about = pick_text(artifact.description, language)
+            offered.append(Suggestion(FILE + name, FILE_TYPE, name, about))
     whole = ("recordid", "job_id", "exitcode")
-    for name in END_FIELDS:
-        yield Suggestion(name, "integer" if name in whole else "string", name)
+    return offered + [
+        Suggestion(name, "integer" if name in whole else "string", name) for name in END_FIELDS
+    ]
 
 
 def change_selectors() -> list[Suggestion]:

@@ -5,7 +5,6 @@ would create runs without a window, or miss some.
 """
 
 import re
-from datetime import datetime
 from functools import lru_cache
 
 from cronsim import CronSim
@@ -129,17 +128,12 @@ def _number(text: str) -> str:
 
 def _never_touched(schedule: Schedule, changes: tuple[OffsetPeriod, ...]) -> bool:
     """Whether none of its times is ever skipped or shown twice."""
-    if not changes:
-        return True
-    return not any(
-        _between(schedule.cron, *sorted((change.first_shown, change.not_shown_yet)))
-        for change in changes
-    )
-
-
-def _between(cron: str, start: datetime, end: datetime) -> bool:
-    """Whether one of its times is among those that the clock skips or shows twice."""
-    return next(CronSim(cron, start - SECOND)) < end
+    for change in changes:
+        # The times between these are skipped, or shown twice.
+        start, end = sorted((change.first_shown, change.not_shown_yet))
+        if next(CronSim(schedule.cron, start - SECOND)) < end:
+            return False
+    return True
 
 
 def _of_whole_hours(changes: tuple[OffsetPeriod, ...]) -> bool:

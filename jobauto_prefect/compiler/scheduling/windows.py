@@ -93,11 +93,6 @@ def window_at(schedule: Schedule, instant: datetime) -> Window:
     return next(windows_after(schedule, start - SECOND))
 
 
-def window_launched_at(schedule: Schedule, instant: datetime) -> Window:
-    """Return the window whose jobs start at that instant or last started before it."""
-    return window_at(schedule, instant - schedule.delay)
-
-
 def _boundaries(schedule: Schedule, instant: datetime) -> Iterator[datetime]:
     """Yield the boundaries of windows from an instant on."""
     last = None

@@ -86,26 +86,19 @@ def value_faults(fields: Fields, given: Mapping[str, Any]) -> Iterator[Fault]:
 
 def _faults_of(field: Field, at: str, text: str) -> Iterator[Fault]:
     """Yield a field's errors, which never quote the value: it may be secret."""
-    name, choices = field["keyword"], _choices(field.get("options"))
+    name, options = field["keyword"], field.get("options")
+    # An object maps the values to choose from to labels.
+    choices = [to_text(each) for each in options] if isinstance(options, list | Mapping) else []
     type_ = "password" if is_secret(field) else field.get("type", "string")
     variable = Variable(key=name, type=VariableType(type_))
     if not is_storable(text):
-        yield Fault(
-            at,
-            "value",
-            f"{name} {UNFIT}",
-        )
+        yield Fault(at, "value", f"{name} {UNFIT}")
     elif not text:
         return
     elif choices and text not in choices:
         yield Fault(at, "enum", f"{name} must be one of {', '.join(choices)}")
     elif not fits(variable, coerce(variable, text)):
         yield Fault(at, "type", f"{name} must be of type {field.get('type', 'string')}")
-
-
-def _choices(options: Any) -> list[str]:
-    """Return the values to choose from; an object maps them to labels."""
-    return [to_text(option) for option in options] if isinstance(options, list | Mapping) else []
 
 
 def missing_fields(fields: Fields, given: Collection[str]) -> list[Field]:

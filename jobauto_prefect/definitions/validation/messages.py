@@ -113,11 +113,10 @@ def _pattern(broken: BrokenRule) -> str:
     return f"does not have the required form: {_lower_first(broken.schema['description'])}"
 
 
-def _format(broken: BrokenRule) -> str:
-    return {
-        "uri": "must be a URI with a scheme, such as https://example.org/",
-        "uuid": "must be a UUID: hexadecimal digits in groups of 8-4-4-4-12",
-    }[broken.wanted]
+FORMATS = {
+    "uri": "must be a URI with a scheme, such as https://example.org/",
+    "uuid": "must be a UUID: hexadecimal digits in groups of 8-4-4-4-12",
+}
 
 
 SENTENCES: Mapping[str, Callable[[BrokenRule], str]] = {
@@ -125,7 +124,7 @@ SENTENCES: Mapping[str, Callable[[BrokenRule], str]] = {
     "enum": _enum,
     "pattern": _pattern,
     "oneOf": _pattern,
-    "format": _format,
+    "format": lambda broken: FORMATS[broken.wanted],
     "minProperties": lambda broken: f"must have at least {pluralize(broken.wanted, 'key')}",
     "minItems": lambda broken: f"must have at least {pluralize(broken.wanted, 'item')}",
     "minimum": lambda broken: f"must be at least {broken.wanted}",

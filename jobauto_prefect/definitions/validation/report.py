@@ -1,7 +1,7 @@
 """The validation of definitions: every error at once, with its place (specification 2.1, 6)."""
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any
@@ -122,7 +122,9 @@ def _validate_document(document: Any, positions: Positions | None) -> Report:
     if any(finding.rule in DECISIVE for finding in findings):
         return Report(tuple(Fault(each.pointer, each.rule, each.message) for each in findings))
     warnings = [] if findings else list(lint_warnings(document))
-    findings += _broken_rules(document)
+    for error in islice(validator().iter_errors(document), MAX_FAULTS):
+        findings += explain_error(error)
+    findings += json_path_faults(document)
     if positions is None:
         return Report(
             _in_document_order(findings, document), _in_document_order(warnings, document), document
@@ -131,12 +133,6 @@ def _validate_document(document: Any, positions: Positions | None) -> Report:
     return Report(
         _with_positions(findings, positions), _with_positions(warnings, positions), document
     )
-
-
-def _broken_rules(document: Any) -> Iterator[Finding]:
-    for error in islice(validator().iter_errors(document), MAX_FAULTS):
-        yield from explain_error(error)
-    yield from json_path_faults(document)
 
 
 def _unique(findings: Iterable[Finding]) -> list[Finding]:

@@ -155,8 +155,8 @@ class Applier:
                 locks.acquire_apply_lock(session, LOCK_SECONDS)
                 judged = self._judged(self._read())
                 if not judged.faults:
-                    if digest is not None:
-                        _require(judged, digest)
+                    if digest is not None and judged.digest != digest:
+                        raise PlanChanged
                     writer = Writer(self._service, self._who, session, judged.read.index)
                     outcome = write_all(session, writer, judged.changes)
         except (Unavailable, NotReady):
@@ -244,16 +244,6 @@ class Applier:
 
 def _plan_of(judged: _CheckedFiles, outcome: WriteOutcome) -> Plan:
     return Plan(judged.changes, judged.digest, outcome.warnings, outcome.forbidden)
-
-
-def _require(judged: _CheckedFiles, digest: str) -> None:
-    """Require that the records are as they were when that digest was made.
-
-    Raises:
-        PlanChanged: they are not.
-    """
-    if judged.digest != digest:
-        raise PlanChanged
 
 
 def compute_digest(

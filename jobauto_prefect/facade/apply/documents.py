@@ -157,16 +157,13 @@ def drop_twins(documents: Sequence[Document]) -> list[Document]:
     for group in twins.values():
         chosen = min(group, key=lambda document: document.older != "type")
         others = [document for document in group if document is not chosen]
+        notes = [*chosen.notes]
         for other in others:
             del kept[id(other)]
-        notes = tuple(_left_out(other) for other in others)
-        kept[id(chosen)] = replace(chosen, notes=(*chosen.notes, *notes))
+            message = f"{other.file} describes the same type and is left out"
+            notes.append(Fault("/uuid", "twin", message))
+        kept[id(chosen)] = replace(chosen, notes=tuple(notes))
     return list(kept.values())
-
-
-def _left_out(document: Document) -> Fault:
-    message = f"{document.file} describes the same type and is left out"
-    return Fault("/uuid", "twin", message)
 
 
 def _unread(name: str, raw: bytes) -> list[Fault]:

@@ -1,7 +1,6 @@
 """XML, well-formed whatever keys and characters a record has."""
 
 import re
-from collections.abc import Iterator
 from typing import Any
 from xml.etree import ElementTree as ET
 
@@ -47,21 +46,16 @@ def _fill(element: ET.Element, value: Any) -> None:
         element.set("nil", "true")
     elif isinstance(value, bool):
         element.text = "true" if value else "false"
-    elif isinstance(value, dict | list):
-        for child, item in _children(element.tag, value):
+    elif isinstance(value, list):
+        for item in value:
+            _fill(ET.SubElement(element, _singular(element.tag)), item)
+    elif isinstance(value, dict):
+        for key, item in value.items():
+            child = _named(element.tag, key)
             element.append(child)
             _fill(child, item)
     else:
         element.text = _text(str(value))
-
-
-def _children(parent: str, value: dict[str, Any] | list[Any]) -> Iterator[tuple[ET.Element, Any]]:
-    if isinstance(value, list):
-        for item in value:
-            yield ET.Element(_singular(parent)), item
-    else:
-        for key, item in value.items():
-            yield _named(parent, key), item
 
 
 def _named(parent: str, key: str) -> ET.Element:

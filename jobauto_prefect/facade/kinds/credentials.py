@@ -151,7 +151,7 @@ def write_credential(write: WriteRequest) -> WriteResult:
 def enqueue_sync(session: WritingSession, credential: records.Credential) -> None:
     """Enqueue a credential's block, and the run templates whose parameters leave out its values."""
     enqueue(session, OutboxKind.APPLY_CREDENTIAL, credential.id)
-    for template in templates_with(session, [credential.id]):
+    for template in templates_with(session, credential.id):
         enqueue(session, OutboxKind.APPLY_TEMPLATE, template.id)
 
 
@@ -160,7 +160,7 @@ def _apply_company(
 ) -> None:
     if company is None or company.id == credential.company_id:
         return
-    users = templates_with(write.session, [credential.id]) if credential.id else ()
+    users = templates_with(write.session, credential.id) if credential.id else ()
     if users:
         named = ", ".join(f"run template {template.id}" for template in users)
         raise Conflict(f"run templates use it; remove it from these first: {named}")

@@ -56,12 +56,8 @@ class OrSwitch:
         return {"anyOf": [*whole, {"const": False} if needed else {"type": "boolean"}]}
 
 
-def _expand_switch(value: Any) -> Any:
-    """Expand a switch to a configuration: published clients know only whether an action is on."""
-    return {} if value is True else value
-
-
-ON = BeforeValidator(_expand_switch)
+ON = BeforeValidator(lambda value: {} if value is True else value)
+"""Expands a switch to a configuration: published clients know only whether an action is on."""
 
 
 class ChainBody(Body):
@@ -188,7 +184,11 @@ def apply_actions(
     ]
     if given or starts:
         write.session.flush()
-    faults += [fault for mode in given for fault in _faults(write, template, mode)]
+    for mode in given:
+        actions_of = getattr(template, mode)
+        for name, look in CHECKS.items():
+            if name in actions_of:
+                faults += look(write, template, actions_of[name], f"/{mode}/{name}")
     if starts and not faults:
         faults += cycle_faults(write.session, template.id, f"/{starts[0]}")
     if faults:
@@ -219,13 +219,6 @@ def _address_faults(
     before = getattr(template, mode).get(Action.WEBHOOK, {})
     if before.get("uri") != webhook.uri:
         yield resubmission_fault(f"/{mode}/{Action.WEBHOOK}/{SECRET}", SECRET, ["uri"])
-
-
-def _faults(write: WriteRequest, template: RunTemplate, mode: ActionMode) -> Iterator[Fault]:
-    actions_of = getattr(template, mode)
-    for name, look in CHECKS.items():
-        if name in actions_of:
-            yield from look(write, template, actions_of[name], f"/{mode}/{name}")
 
 
 def _chain_faults(

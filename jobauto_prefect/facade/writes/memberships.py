@@ -23,10 +23,15 @@ def set_roles(
         Forbidden: the caller may not assign roles, or not these, or not to this user.
         Conflict: no super_admin would remain.
     """
-    _refuse_unknown(names)
+    unknown = [str(name) for name in names if name not in set(Role)]
+    if unknown:
+        message = f"unknown roles: {', '.join(unknown)}; use {', '.join(Role)}"
+        raise InvalidInput([Fault("/roles", "enum", message)])
     who.rights.require("roles", "assign", None)
     refuse_higher_user(who, user, session.clock())
-    _refuse_higher(who, names)
+    higher = [name for name in names if list(Role).index(Role(name)) < who.rights.rank]
+    if higher:
+        raise Forbidden(f"you can't assign a role above your own: {', '.join(higher)}")
     kept = [
         assignment
         for assignment in user.role_assignments
@@ -39,19 +44,6 @@ def set_roles(
         if name not in held
     ]
     require_super_admin_left(session)
-
-
-def _refuse_unknown(names: Sequence[Any]) -> None:
-    unknown = [str(name) for name in names if name not in set(Role)]
-    if unknown:
-        message = f"unknown roles: {', '.join(unknown)}; use {', '.join(Role)}"
-        raise InvalidInput([Fault("/roles", "enum", message)])
-
-
-def _refuse_higher(who: Identity, names: Sequence[str]) -> None:
-    higher = [name for name in names if list(Role).index(Role(name)) < who.rights.rank]
-    if higher:
-        raise Forbidden(f"you can't assign a role above your own: {', '.join(higher)}")
 
 
 def refuse_higher_user(who: Identity, user: User, now: datetime) -> None:
@@ -71,20 +63,16 @@ def require_super_admin_left(session: WritingSession) -> None:
         Conflict: this change would leave none, and there was one.
     """
     session.flush()
-    gone = any(assignment.role == Role.SUPER_ADMIN for assignment in _removed_roles(session))
-    if gone and not enabled_users_with_role(session, Role.SUPER_ADMIN):
+    gone = [
+        change.record
+        for change in session.written()
+        if isinstance(change.record, UserRole) and change.action == "delete"
+    ]
+    for user in session.switched_users():
+        gone += user.role_assignments
+    was_there = any(assignment.role == Role.SUPER_ADMIN for assignment in gone)
+    if was_there and not enabled_users_with_role(session, Role.SUPER_ADMIN):
         raise Conflict("this is the last super_admin; create another one first")
-
-
-def _removed_roles(session: WritingSession) -> list[UserRole]:
-    """Return the roles that this transaction removes, or whose user it disables or retires."""
-    removed = []
-    for change in session.written():
-        if isinstance(change.record, UserRole) and change.action == "delete":
-            removed.append(change.record)
-        if isinstance(change.record, User) and {"enabled", "retired_at"} & set(change.changes):
-            removed += change.record.role_assignments
-    return removed
 
 
 def assign_member(

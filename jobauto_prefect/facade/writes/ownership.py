@@ -105,22 +105,19 @@ def select_named(write: WriteRequest, owner: Owner, namesakes: Sequence[D]) -> D
         Conflict: several of the user's companies have one.
         Forbidden: the user may see it, but not change it.
     """
-    meant = (
-        _owned_by(namesakes, owner.company_id) if owner.is_said else _select_meant(write, namesakes)
-    )
+    if owner.is_said:
+        meant = _owned_by(namesakes, owner.company_id)
+    else:
+        companies = write.who.rights.companies_with(f"{PERMISSIONS}.read") or frozenset()
+        own = [record for record in namesakes if record.company_id in companies]
+        if len({record.company_id for record in own}) > 1:
+            raise Conflict("several of your companies have one of this name; set company_id")
+        meant = own[0] if own else _owned_by(namesakes, None)
     return write.authorize_update(meant, PERMISSIONS) if meant is not None else None
 
 
 def _owned_by(records: Sequence[D], company_id: int | None) -> D | None:
     return next((record for record in records if record.company_id == company_id), None)
-
-
-def _select_meant(write: WriteRequest, namesakes: Sequence[D]) -> D | None:
-    companies = write.who.rights.companies_with(f"{PERMISSIONS}.read") or frozenset()
-    own = [record for record in namesakes if record.company_id in companies]
-    if len({record.company_id for record in own}) > 1:
-        raise Conflict("several of your companies have one of this name; set company_id")
-    return own[0] if own else _owned_by(namesakes, None)
 
 
 Others = Callable[[WriteRequest, D, Owner], list[str]]

@@ -19,17 +19,15 @@ def check_rule(session: WritingSession, rule: EventRule, extra: Collection[str])
     Raises:
         InvalidInput: with every error of its trigger and mapping, and any cycle.
     """
-    faults = [*_trigger_faults(rule), *_mapping_faults(session, rule, extra)]
+    faults = []
+    if (rule.event_source_id is None) == (rule.runtemplate_source_id is None):
+        message = "set either event_source_id or runtemplate_source_id: what the rule reacts to"
+        faults.append(Fault("/event_source_id", "required", message))
+    faults += _mapping_faults(session, rule, extra)
     if not faults and rule.runtemplate_source_id is not None:
         faults += cycle_faults(session, rule.runtemplate_source_id, "/runtemplate_id")
     if faults:
         raise InvalidInput(faults)
-
-
-def _trigger_faults(rule: EventRule) -> Iterator[Fault]:
-    if (rule.event_source_id is None) == (rule.runtemplate_source_id is None):
-        message = "set either event_source_id or runtemplate_source_id: what the rule reacts to"
-        yield Fault("/event_source_id", "required", message)
 
 
 def _mapping_faults(
@@ -37,17 +35,15 @@ def _mapping_faults(
 ) -> Iterator[Fault]:
     target = session.get_one(RunTemplate, rule.runtemplate_id)
     names = EnvironmentNames.of(target.app.definition, extra)
-    scope, mapping = _offer(session, rule), json.loads(rule.env_mapping)
+    scope, mapping = SelectorScope(FIELDS), json.loads(rule.env_mapping)
+    if rule.runtemplate_source_id is not None:
+        scope = selector_scope(
+            session.get_one(RunTemplate, rule.runtemplate_source_id).app.document
+        )
     yield from names.faults(mapping, "/env_mapping")
     for key, selector in mapping.items():
         if names.permits(key) and (fault := selector_fault(selector, scope)):
             yield Fault(child("/env_mapping", key), "selector", fault)
-
-
-def _offer(session: WritingSession, rule: EventRule) -> SelectorScope:
-    if rule.runtemplate_source_id is None:
-        return SelectorScope(FIELDS)
-    return selector_scope(session.get_one(RunTemplate, rule.runtemplate_source_id).app.document)
 
 
 def cycle_faults(session: WritingSession, start: int, pointer: str) -> Iterator[Fault]:
@@ -55,11 +51,7 @@ def cycle_faults(session: WritingSession, start: int, pointer: str) -> Iterator[
     trigger_graph.lock(session)
     circle = trigger_graph.find_cycle(start, trigger_graph.edges(session))
     if circle is not None:
-        way = " → ".join(_name(session, template_id) for template_id in circle)
+        templates = [session.get_one(RunTemplate, template_id) for template_id in circle]
+        way = " → ".join(f"{each.company.slug}/{each.name}" for each in templates)
         message = f"this would start jobs in an endless cycle: {way}"
         yield Fault(pointer, "cycle", message)
-
-
-def _name(session: WritingSession, template_id: int) -> str:
-    template = session.get_one(RunTemplate, template_id)
-    return f"{template.company.slug}/{template.name}"

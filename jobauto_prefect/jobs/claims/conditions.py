@@ -1,6 +1,5 @@
 """Whether a job may start now: its window, what it needs from outside, and room for it."""
 
-from collections.abc import Sequence
 from datetime import datetime, timedelta
 
 from jobauto_prefect.definitions import Overlap
@@ -11,7 +10,7 @@ from jobauto_prefect.jobs.outcome.retry import has_lapsed
 from jobauto_prefect.jobs.windows.closed_time import closed_times, freeze_message
 from jobauto_prefect.jobs.windows.tasks import close_lapsed, close_without_attempt
 from jobauto_prefect.ledger.jobs import attempts
-from jobauto_prefect.ledger.records import Credential, Freeze, Job, Task
+from jobauto_prefect.ledger.records import Freeze, Job, Task
 from jobauto_prefect.ledger.states import TaskReason
 from jobauto_prefect.runtime.protocol import PrefectState
 from jobauto_prefect.wording import pluralize
@@ -111,11 +110,9 @@ class StartConditions:
             users = attempts.jobs_using(self._session, credential.id, besides=self._job.id)
             if credential.max_jobs is not None and len(users) >= credential.max_jobs:
                 again = self._session.clock() + ROOM_LOOK
-                message = _full(credential, users)
+                jobs = f"{pluralize(credential.max_jobs, 'job')} at a time"
+                named = ", ".join(map(str, users[:SHOWN])) + (" …" if len(users) > SHOWN else "")
+                message = (
+                    f"{credential.name} allows {jobs}; waiting for one of these to end: {named}"
+                )
                 raise Refused("limit", message, PrefectState.SCHEDULED, at=again)
-
-
-def _full(credential: Credential, users: Sequence[int]) -> str:
-    jobs = f"{pluralize(credential.max_jobs or 0, 'job')} at a time"
-    named = ", ".join(map(str, users[:SHOWN])) + (" …" if len(users) > SHOWN else "")
-    return f"{credential.name} allows {jobs}; waiting for one of these to end: {named}"

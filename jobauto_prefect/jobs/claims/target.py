@@ -3,7 +3,6 @@
 import json
 from collections.abc import Sequence
 from datetime import datetime, timedelta
-from typing import Any
 
 from jobauto_prefect.definitions import Overlap
 from jobauto_prefect.errors import Contended, Forbidden, NumberTaken
@@ -22,7 +21,7 @@ from jobauto_prefect.ledger.jobs.attempts import KnownJobs
 from jobauto_prefect.ledger.jobs.flow_runs import is_being_registered
 from jobauto_prefect.ledger.jobs.leases import may_live
 from jobauto_prefect.ledger.outbox import OutboxKind
-from jobauto_prefect.ledger.records import Delivery, Job, RunTemplate, Task
+from jobauto_prefect.ledger.records import Job, RunTemplate, Task
 from jobauto_prefect.ledger.states import DeliveryState, JobState, TaskReason, TaskState
 from jobauto_prefect.runtime.protocol import BEING_REGISTERED, UNKNOWN_DEPLOYMENT, PrefectState
 
@@ -244,7 +243,11 @@ class Target:
                 the event has already started the rule.
         """
         event, rule = self._claim.references["event"], self._claim.references.get("rule")
-        delivery = self._delivery(event, rule)
+        delivery = None
+        if (type(event) is int and 0 < event <= BIGGEST_ID) and (
+            type(rule) is int and 0 < rule < 2**31
+        ):
+            delivery = deliveries.lock_delivery(self._session, event, rule)
         if delivery is None or delivery.rule.runtemplate_id != template.id:
             shown = json.dumps(self._claim.references, sort_keys=True)[:SHOWN]
             message = f"the ledger holds no event that starts this run template ({shown})"
@@ -260,13 +263,6 @@ class Target:
             )
             raise Refused("duplicate_event", message, PrefectState.CANCELLED)
         return deliveries.create_job(self._session, delivery, template)
-
-    def _delivery(self, event: Any, rule: Any) -> Delivery | None:
-        if type(event) is not int or type(rule) is not int:
-            return None
-        if not (0 < event <= BIGGEST_ID and 0 < rule < 2**31):
-            return None
-        return deliveries.lock_delivery(self._session, event, rule)
 
     def _owed_task(self, template: RunTemplate) -> Task | None:
         """Return the task this run is for, locked; None if it is for none."""

@@ -53,7 +53,13 @@ def page(
         section("Values", _values(job)),
         section(
             "Produced",
-            join_paragraphs(_produced(produced, _meanings(job, settings.language)), _warnings(job)),
+            join_paragraphs(
+                _produced(job, produced, settings.language),
+                "\n".join(
+                    f"- **Warning:** {plain_text(str(warning['message']))}"
+                    for warning in job.warnings
+                ),
+            ),
         ),
     )
 
@@ -104,7 +110,14 @@ def _size(size: int) -> str:
     return f"{size / KIB:.1f} KiB" if size < KIB * KIB else f"{size / KIB / KIB:.1f} MiB"
 
 
-def _produced(produced: Mapping[str, Mapping[str, str]], meanings: Mapping[str, str]) -> str:
+def _produced(job: Job, produced: Mapping[str, Mapping[str, str]], language: str) -> str:
+    """List produced values by file, with their fields' descriptions in the definition."""
+    declared: Mapping[str, Any] = job.runtemplate.app.document.get("produces") or {}
+    meanings = {}
+    for content in declared.values():
+        for name, field in (content.get("fields") or {}).items():
+            if meaning := pick_text(field.get("description") or "", language):
+                meanings[name] = meaning
     lists = []
     for path, values in produced.items():
         lines = [
@@ -124,20 +137,3 @@ def _values(job: Job) -> str:
         for key, value in given
     )
     return "\n".join(list_item(code(key), (), code(value)) for key, value in short)
-
-
-def _warnings(job: Job) -> str:
-    """List deviations from the definition."""
-    messages = (plain_text(str(warning["message"])) for warning in job.warnings)
-    return "\n".join(f"- **Warning:** {message}" for message in messages)
-
-
-def _meanings(job: Job, language: str) -> Mapping[str, str]:
-    """Return the descriptions of the fields that the definition says it produces."""
-    meanings = {}
-    produces: Mapping[str, Any] = job.runtemplate.app.document.get("produces") or {}
-    for content in produces.values():
-        for name, field in (content.get("fields") or {}).items():
-            if meaning := pick_text(field.get("description") or "", language):
-                meanings[name] = meaning
-    return meanings

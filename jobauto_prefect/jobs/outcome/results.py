@@ -116,10 +116,11 @@ def record_end(session: WritingSession, job: Job, result: JobResult) -> bool:
 def result_of(job: Job, report: Report, language: str, *, heard: bool = True) -> JobResult:
     """Return the result of a report, by the definition's exit codes and the rules.
 
-    `heard` is False if nobody confirmed that its process is gone: then the job is lost, even if
-    somebody cancelled it.
+    A job that was to be cancelled, and whose worker is gone, is cancelled. `heard` is False if
+    nobody confirmed that its process is gone: then the job is lost, even if somebody cancelled it.
     """
-    ending = _ending(job, report) if heard else report.ending
+    is_cancelled = heard and report.ending is Ending.LOST and job.cancel_reason is not None
+    ending = Ending.CANCELLED if is_cancelled else report.ending
     codes = parse_exit_codes(job.policy.get("exit_codes", {}))
     level = severity(codes, ending, report.exit_code)
     reason = job.cancel_reason if ending is Ending.CANCELLED else None
@@ -153,13 +154,6 @@ def _is_tried_again(
         return declared.retry
     good = ending is Ending.EXITED and exit_code == 0
     return not good and RetryPolicy.read(job.policy).retry_undeclared
-
-
-def _ending(job: Job, report: Report) -> Ending:
-    """Return how a job ended: cancelled if it was to be cancelled and its worker is gone."""
-    if report.ending is Ending.LOST and job.cancel_reason is not None:
-        return Ending.CANCELLED
-    return report.ending
 
 
 def _final_state(ending: Ending, level: Severity) -> JobState:

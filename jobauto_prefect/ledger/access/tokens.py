@@ -104,6 +104,7 @@ def bearer(session: Session, text: str, now: datetime) -> Bearer | None:
     if not rows or not _holds(rows[0], now):
         return None
     token = rows[0]
+    ends = [token.expires_at, *(row.until for row in rows)]
     return Bearer(
         token_id=token.id,
         kind=TokenKind(token.kind),
@@ -111,14 +112,8 @@ def bearer(session: Session, text: str, now: datetime) -> Bearer | None:
         user_id=token.user_id,
         login=token.login,
         grants=grants_of(rows, now),
-        changes_at=min(_ends(rows, now), default=None),
+        changes_at=min((end for end in ends if end is not None and end > now), default=None),
     )
-
-
-def _ends(rows: Sequence[Row[Any]], now: datetime) -> list[datetime]:
-    """Return when the token, or a role of its user, expires."""
-    ends = [rows[0].expires_at, *(row.until for row in rows)]
-    return [end for end in ends if end is not None and end > now]
 
 
 _BEARER = (

@@ -66,11 +66,7 @@ def _apply_rules_anew(session: WritingSession) -> None:
         change.record.user_id
         for change in session.written()
         if isinstance(change.record, UserRole | CompanyUser)
-    } | {
-        change.record.id
-        for change in session.written()
-        if isinstance(change.record, User) and {"enabled", "retired_at"} & set(change.changes)
-    }
+    } | {user.id for user in session.switched_users()}
     if writers:
         rules = select(EventRule.id).where(
             EventRule.written_by.in_(writers), EventRule.retired_at.is_(None)

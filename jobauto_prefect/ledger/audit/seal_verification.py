@@ -138,7 +138,11 @@ class _Chain:
 
     def follow(self, seal: AuditSeal, entries: Sequence[Row[Any]] | None) -> None:
         """Follow the chain to the next seal with its entries; None: they can't be read."""
-        self.damages += self._order(seal)
+        number = self.last.number + 1
+        if seal.id != number:
+            self.damages.append(f"{_from_to('seal', number, seal.id - 1)} missing")
+        elif (seal.first_id, seal.previous) != (self.last.last_id + 1, self.last.hmac):
+            self.damages.append(f"seal {seal.id} does not follow the seal before it")
         try:
             self.damages += self._content(seal, entries)
         except UNREADABLE:
@@ -146,12 +150,6 @@ class _Chain:
         self.last = Mark(seal.id, seal.last_id, seal.hmac)
         self.seals += 1
         self.entries += len(entries or ())
-
-    def _order(self, seal: AuditSeal) -> Iterator[str]:
-        if seal.id != self.last.number + 1:
-            yield f"{_from_to('seal', self.last.number + 1, seal.id - 1)} missing"
-        elif (seal.first_id, seal.previous) != (self.last.last_id + 1, self.last.hmac):
-            yield f"seal {seal.id} does not follow the seal before it"
 
     def _content(self, seal: AuditSeal, entries: Sequence[Row[Any]] | None) -> Iterator[str]:
         where = f"entries {seal.first_id} to {seal.last_id} (seal {seal.id})"

@@ -90,12 +90,13 @@ def head_of(block: Block) -> list[Any]:
 
 def canonical_line(values: Sequence[Any]) -> bytes:
     """Return one line of JSON, independent of the database the values were read from."""
-    plain = [_instant(value) if isinstance(value, datetime) else value for value in values]
+    plain = [
+        value.astimezone(UTC).isoformat(timespec="microseconds")
+        if isinstance(value, datetime)
+        else value
+        for value in values
+    ]
     return json.dumps(plain, separators=(",", ":")).encode() + b"\n"
-
-
-def _instant(moment: datetime) -> str:
-    return moment.astimezone(UTC).isoformat(timespec="microseconds")
 
 
 def gaps_in(first_id: int, last_id: int, ids: Iterable[int]) -> list[list[int]]:

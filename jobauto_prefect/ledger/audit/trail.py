@@ -105,6 +105,14 @@ class WritingSession(LedgerSession):
         """Return what this transaction has flushed so far."""
         return list(self.info.get(WRITTEN, {}).values())
 
+    def switched_users(self) -> list[User]:
+        """Return the users that it has enabled, disabled or retired so far."""
+        return [
+            change.record
+            for change in self.written()
+            if isinstance(change.record, User) and {"enabled", "retired_at"} & set(change.changes)
+        ]
+
 
 @event.listens_for(WritingSession, "before_flush")
 def _stamp_times(session: WritingSession, _context: UOWTransaction, _instances: Any) -> None:
@@ -241,14 +249,16 @@ def _masked(value: Any) -> Any:
 
 
 def _entry(session: WritingSession, change: Change) -> dict[str, Any]:
+    record = change.record
+    company_id = record.id if isinstance(record, Company) else getattr(record, "company_id", None)
     retired = change.changes.get("retired_at", (None, None))[1] is not None
     return _row(
         session,
-        change.record.entity_name,
+        record.entity_name,
         "delete" if retired else change.action,
         change.changes,
-        entity_id=change.record.id,
-        company_id=_company_of(change.record),
+        entity_id=record.id,
+        company_id=company_id,
     )
 
 
@@ -283,12 +293,6 @@ def _bounded(value: Any) -> Any:
         return value
     digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
     return f"{text[:KEPT_OF_LONG]} … ({len(text)} characters, SHA-256 {digest})"
-
-
-def _company_of(record: Any) -> int | None:
-    if isinstance(record, Company):
-        return record.id
-    return getattr(record, "company_id", None)
 
 
 def write_deletions(

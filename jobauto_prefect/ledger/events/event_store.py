@@ -9,7 +9,7 @@ from datetime import timedelta
 from typing import Any
 from uuid import UUID
 
-from sqlalchemy import ColumnElement, exists, func, or_, select, update
+from sqlalchemy import exists, func, or_, select, update
 from sqlalchemy.orm import Session, joinedload
 
 from jobauto_prefect.definitions import Severity
@@ -97,7 +97,11 @@ def store_changes(
 
     Returns the number of new changes.
     """
-    stored = _known(session, source, changes)
+    known = select(Event.inversion, Event.digest).where(
+        Event.event_source_id == source.id,
+        Event.inversion.in_([change.inversion for change in changes]),
+    )
+    stored = {(row[0], row[1]) for row in session.execute(known)}
     new = [change for change in changes if (change.inversion, change.digest) not in stored]
     events = [_change_event(session, source, change) for change in new]
     session.add_all(events)
@@ -105,7 +109,10 @@ def store_changes(
     sound = [event for event in events if event.error is None]
     if sound:
         pending_actions.enqueue_webhooks(session, sound)
-        rules = RuleBook(_rules(session, *_may_concern(source, sound)))
+        # Only rules that a change could match are read: a source may have ten thousand.
+        named = {event.evidence or "" for event in sound} | {""}
+        concerned = or_(EventRule.evidence.is_(None), EventRule.evidence.in_(named))
+        rules = RuleBook(_rules(session, EventRule.event_source_id == source.id, concerned))
         for event in sound:
             deliveries.create_deliveries(
                 session, event, rules.matching(event.evidence, event.operation)
@@ -113,28 +120,6 @@ def store_changes(
     highest = max((change.inversion for change in changes), default=source.last_processed_id)
     source.last_processed_id = max(source.last_processed_id, highest)
     return len(new)
-
-
-def _may_concern(source: EventSource, events: Sequence[Event]) -> Sequence[ColumnElement[bool]]:
-    """Return the conditions by which only rules are read that a change could match.
-
-    A source may have ten thousand.
-    """
-    named = {event.evidence or "" for event in events} | {""}
-    return (
-        EventRule.event_source_id == source.id,
-        or_(EventRule.evidence.is_(None), EventRule.evidence.in_(named)),
-    )
-
-
-def _known(
-    session: Session, source: EventSource, changes: Sequence[SourceChange]
-) -> set[tuple[int | None, str | None]]:
-    query = select(Event.inversion, Event.digest).where(
-        Event.event_source_id == source.id,
-        Event.inversion.in_([change.inversion for change in changes]),
-    )
-    return {(row[0], row[1]) for row in session.execute(query)}
 
 
 def _change_event(session: WritingSession, source: EventSource, change: SourceChange) -> Event:

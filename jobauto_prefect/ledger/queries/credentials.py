@@ -69,10 +69,10 @@ def credentials_of_company(session: Session, company_id: int) -> Sequence[Creden
     return session.scalars(query.order_by(Credential.id)).all()
 
 
-def templates_with(session: Session, credential_ids: Iterable[int]) -> Sequence[RunTemplate]:
-    """Return the active run templates that have one of the credentials, by id."""
+def templates_with(session: Session, credential_id: int) -> Sequence[RunTemplate]:
+    """Return the active run templates that have a credential, by id."""
     assigned = select(TemplateCredential.runtemplate_id).where(
-        TemplateCredential.credential_id.in_(list(credential_ids))
+        TemplateCredential.credential_id == credential_id
     )
     query = select(RunTemplate).where(
         RunTemplate.id.in_(assigned), RunTemplate.retired_at.is_(None)

@@ -107,8 +107,3 @@ def source_times(session: Session) -> list[tuple[datetime, int]]:
         for row in session.execute(query)
     ]
     return sorted(times)
-
-
-def sources_due(session: Session, now: datetime) -> list[int]:
-    """Return the enabled event sources whose interval has passed, the longest waiting first."""
-    return [source_id for at, source_id in source_times(session) if at <= now]

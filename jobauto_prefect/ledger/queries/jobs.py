@@ -72,17 +72,6 @@ def leases_older_than(session: Session, instant: datetime) -> Sequence[Lease]:
     return session.scalars(query).all()
 
 
-def ended_jobs_of_runs(session: Session, flow_run_ids: Sequence[UUID]) -> dict[UUID, Job]:
-    """Return those of these flow runs whose newest job has ended: flow run id -> that job."""
-    newest = (
-        select(func.max(Job.id)).where(Job.flow_run_id.in_(flow_run_ids)).group_by(Job.flow_run_id)
-    )
-    query = select(Job).where(
-        Job.id.in_(newest), Job.state.not_in((JobState.SCHEDULED, JobState.RUNNING))
-    )
-    return {job.flow_run_id: job for job in session.scalars(query) if job.flow_run_id}
-
-
 class JobOfRun(NamedTuple):
     """The newest job of a flow run."""
 

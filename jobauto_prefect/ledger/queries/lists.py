@@ -169,7 +169,10 @@ def page(session: Session, kind: type[Base], selection: Selection) -> Page:
     records = session.scalars(query).unique().all()
     kept = records[: selection.limit]
     more = len(records) > len(kept)
-    total = _total(session, kind, selection, len(kept), more) if selection.count else None
+    total = None
+    if selection.count:  # the last page tells it without a query
+        is_last = not more and selection.cursor is None and (kept or selection.offset == 0)
+        total = selection.offset + len(kept) if is_last else count(session, kind, selection)
     return Page(kept, total, _cursor_of(kept[-1], selection.order) if more and kept else None)
 
 
@@ -237,44 +240,21 @@ def _expression(kind: type[Base], condition: Condition) -> ColumnElement[bool]:
     return compared
 
 
-def _contains(column: Any, part: str) -> ColumnElement[bool]:
-    contained: ColumnElement[bool] = column.icontains(part, autoescape=True)
-    return contained
-
-
-def _has(column: Any, name: str) -> ColumnElement[bool]:
-    # Names in a list have no unescaped quote, so what is between two quotes is one name.
-    return cast(column, Text).contains(json.dumps(name), autoescape=True)
-
-
-def _of_templates_named(column: Any, part: str) -> ColumnElement[bool]:
-    named = select(RunTemplate.id).where(_contains(RunTemplate.name, part))
-    condition: ColumnElement[bool] = column.in_(named)
-    return condition
-
-
-def _with_credential(column: Any, credential_id: int) -> ColumnElement[bool]:
-    having = select(TemplateCredential.runtemplate_id).where(
-        TemplateCredential.credential_id == credential_id
-    )
-    condition: ColumnElement[bool] = column.in_(having)
-    return condition
-
-
 _COMPARISONS: Mapping[str, Callable[[Any, Any], ColumnElement[bool]]] = {
     "in": lambda column, values: column.in_(values),
-    "contains": _contains,
-    "has": _has,
-    "template": _of_templates_named,
-    "credential": _with_credential,
+    "contains": lambda column, part: column.icontains(part, autoescape=True),
+    # Names in a list have no unescaped quote, so what is between two quotes is one name.
+    "has": lambda column, name: cast(column, Text).contains(json.dumps(name), autoescape=True),
+    "template": lambda column, part: column.in_(
+        select(RunTemplate.id).where(RunTemplate.name.icontains(part, autoescape=True))
+    ),
+    "credential": lambda column, credential_id: column.in_(
+        select(TemplateCredential.runtemplate_id).where(
+            TemplateCredential.credential_id == credential_id
+        )
+    ),
 }
 """Comparisons that are no operators of Python."""
-
-
-def _total(session: Session, kind: type[Base], selection: Selection, shown: int, more: bool) -> int:
-    """Return the number of records in a list; its last page tells without a query."""
-    is_last = not more and selection.cursor is None and (shown > 0 or selection.offset == 0)
-    return selection.offset + shown if is_last else count(session, kind, selection)
 
 
 def _ordered(

@@ -62,15 +62,15 @@ def _one(record: Any) -> Found:
     return [] if record is None else [record]
 
 
-def _credential(session: Session, word: str) -> Credential | None:
+def _credentials(session: Session, word: str) -> Found:
     slug, _, name = word.partition("/")
     company = company_with_slug(session, slug)
-    return credential_named(session, company.id, name) if company else None
+    return _one(credential_named(session, company.id, name)) if company else []
 
 
-def _template(session: Session, word: str) -> RunTemplate | None:
+def _templates(session: Session, word: str) -> Found:
     company, _, name = word.partition("/")
-    return template_named(session, company, name)
+    return _one(template_named(session, company, name))
 
 
 def _apps(session: Session, word: str) -> Found:
@@ -102,10 +102,10 @@ LOOKS: Mapping[type[Base], Callable[[Session, str], Found]] = {
     App: _of_company(_apps),
     Calendar: lambda session, word: calendars_named(session, [word]),
     Company: lambda session, word: _one(find_company(session, word)),
-    Credential: lambda session, word: _one(_credential(session, word)),
+    Credential: _credentials,
     CredentialType: _of_company(_types),
     EventSource: _of_company(sources_named),
-    RunTemplate: lambda session, word: _one(_template(session, word)),
+    RunTemplate: _templates,
     Topic: _of_company(topics_named),
     User: lambda session, word: _one(user_named(session, word)),
 }

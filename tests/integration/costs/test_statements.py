@@ -49,13 +49,13 @@ async def test_a_posted_job(counted: CountedFacade) -> None:
 async def test_a_definition_is_validated_once(
     counted: CountedFacade, monkeypatch: pytest.MonkeyPatch, query: str
 ) -> None:
-    validated, broken_rules = list[Any](), report._broken_rules
+    validated, path_faults = list[Any](), report.json_path_faults
 
     def count(document: Any) -> Any:
         validated.append(document)
-        return broken_rules(document)
+        return path_faults(document)
 
-    monkeypatch.setattr(report, "_broken_rules", count)
+    monkeypatch.setattr(report, "json_path_faults", count)
     await counted.made(f"/app/{query}", smallest())
     assert len(validated) == 1
 

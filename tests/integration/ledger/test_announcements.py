@@ -12,13 +12,14 @@ from sqlalchemy import make_url
 from jobauto_prefect.jobs.timetable import announcements_of, timetable_of
 from jobauto_prefect.ledger.audit.trail import SERVICE
 from jobauto_prefect.ledger.database.announcements import Announcement, Announcements
-from jobauto_prefect.ledger.outbox import OutboxKind, claim_next, enqueue
+from jobauto_prefect.ledger.outbox import OutboxKind, enqueue
 from jobauto_prefect.ledger.queries.agenda import Topic, agenda
 from jobauto_prefect.ledger.records import User
 from jobauto_prefect.ledger.store import Ledger
 from jobauto_prefect.settings import Settings
 from tests.support.breakable import Relay
 from tests.support.databases import on_postgresql
+from tests.support.ledger_rows import claim_next
 
 pytestmark = on_postgresql
 

@@ -21,7 +21,7 @@ from jobauto_prefect.ledger.database import migration
 from jobauto_prefect.ledger.database.engine import make_engine
 from jobauto_prefect.ledger.jobs.attempts import new_job
 from jobauto_prefect.ledger.opening import open_ledger
-from jobauto_prefect.ledger.outbox import OutboxKind, claim_next, complete, enqueue, retry_later
+from jobauto_prefect.ledger.outbox import OutboxKind, complete, enqueue, retry_later
 from jobauto_prefect.ledger.records import (
     App,
     AuditEntry,
@@ -41,7 +41,7 @@ from jobauto_prefect.ledger.states import JobState
 from jobauto_prefect.ledger.store import KEY_FACT, Ledger
 from jobauto_prefect.settings import Settings
 from tests.support.databases import both_databases, database
-from tests.support.ledger_rows import fetch_all, fetch_one
+from tests.support.ledger_rows import claim_next, fetch_all, fetch_one
 from tests.support.ports import free_port
 from tests.support.secrets import SECRET
 

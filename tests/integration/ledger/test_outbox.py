@@ -9,7 +9,7 @@ from jobauto_prefect.ledger.outbox import OutboxKind, Priority, enqueue
 from jobauto_prefect.ledger.records import OutboxMessage
 from jobauto_prefect.ledger.store import Ledger
 from tests.support.databases import both_databases
-from tests.support.ledger_rows import fetch_all
+from tests.support.ledger_rows import claim_next, fetch_all
 
 pytestmark = both_databases
 
@@ -22,7 +22,7 @@ def put(ledger: Ledger, *kinds: OutboxKind) -> None:
 
 def taken(ledger: Ledger, lowest: Priority = Priority.REGISTRATION) -> list[tuple[str, int]]:
     found = []
-    while (message := outbox.claim_next(ledger, lowest)) is not None:
+    while (message := claim_next(ledger, lowest)) is not None:
         found.append((message.kind, message.subject_id))
     return found
 
@@ -65,7 +65,7 @@ def test_what_is_put_off_lets_younger_ones_pass_until_its_time(ledger: Ledger) -
     now = ledger.clock()
     ledger.clock = lambda: now
     put(ledger, OutboxKind.CREATE_RUN, OutboxKind.CREATE_RUN)
-    first = outbox.claim_next(ledger)
+    first = claim_next(ledger)
     assert first is not None
     outbox.retry_later(ledger, first, "Prefect is away")
     assert taken(ledger) == [("create_run", 1)]

@@ -13,7 +13,6 @@ from jobauto_prefect.compiler.scheduling.windows import (
     count_windows,
     next_window,
     window_at,
-    window_launched_at,
     windows_after,
     windows_between,
 )
@@ -104,8 +103,6 @@ def test_a_delay_shifts_the_launch_and_not_the_window() -> None:
     window = window_at(late, noon)
     assert (window.start, window.end) == (noon, noon + timedelta(hours=1))
     assert window.launch_at == at("2024-05-15T13:30:00+00:00")
-    assert window_launched_at(late, window.launch_at) == window
-    assert window_launched_at(late, window.launch_at - timedelta(seconds=1)).end == noon
 
 
 def test_instants_may_come_in_any_zone() -> None:

@@ -393,12 +393,16 @@ def _records(member: FieldValue) -> Cell | None:
     records = list(value.values()) if isinstance(value, dict) else value
     if not all(isinstance(record, dict) for record in records):
         return None
-    item = _nested_kind(member)
+    item = PARTS.get((member.place.item, member.name), "")
+    if not item and member.name in COLLECTIONS:
+        item = COLLECTIONS[member.name].item
     below = replace(
         _nest(member), item=item, titles=member.place.titles_of(item) or member.place.titles
     )
-    columns = _columns(records, below.item)
-    if not columns or (len(columns) > MAX_COLUMNS and not below.item):
+    columns = list(dict.fromkeys(name for record in records for name in record))
+    if item in KINDS:
+        columns = [name for name in KINDS[item].columns if name in columns]
+    if not columns or (len(columns) > MAX_COLUMNS and not item):
         return None
     rows = [[draw_field(record, name, below) for name in columns] for record in records]
     heads = [field_label(name, below.titles) for name in columns]
@@ -406,19 +410,6 @@ def _records(member: FieldValue) -> Cell | None:
         heads = ["", *heads]
         rows = [[Cell("code", key), *row] for key, row in zip(value, rows, strict=True)]
     return Cell("table", heads=heads, rows=rows)
-
-
-def _columns(records: list[Record], item: str) -> list[str]:
-    present = list(dict.fromkeys(name for record in records for name in record))
-    if item in KINDS:
-        return [name for name in KINDS[item].columns if name in present]
-    return present
-
-
-def _nested_kind(member: FieldValue) -> str:
-    if nested := PARTS.get((member.place.item, member.name)):
-        return nested
-    return COLLECTIONS[member.name].item if member.name in COLLECTIONS else ""
 
 
 def _pairs(member: FieldValue) -> Cell:

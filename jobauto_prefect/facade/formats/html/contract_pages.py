@@ -88,7 +88,8 @@ def _list_parts(view: View) -> dict[str, Any]:
         titles_of=view.titles_of,
         titles=view.titles_of(view.item),
     )
-    beginning = _first_page_query(view)
+    first = view.query if view.first_query is None else view.first_query
+    beginning = {name: value for name, value in first.items() if name not in PAGING_PARAMETERS}
     names = {listed.name for listed in view.filters}
     return {
         "heads": [
@@ -113,11 +114,6 @@ def _columns(view: View, records: list[Record]) -> list[str]:
     present = {name for record in records for name in record}
     chosen = KINDS[view.item].columns if view.item in KINDS else ()
     return [name for name in chosen if name in present] or scalar_fields(records)
-
-
-def _first_page_query(view: View) -> dict[str, str]:
-    query = view.query if view.first_query is None else view.first_query
-    return {name: value for name, value in query.items() if name not in PAGING_PARAMETERS}
 
 
 def _column_head(view: View, name: str, label: str, beginning: Mapping[str, str]) -> ColumnHead:

@@ -73,7 +73,7 @@ def render_page(
             style=Markup(STYLE),  # noqa: S704 - it is our own file
             navigation=_navigation(view) if navigation is None else navigation,
             here=here or _current_entry(view),
-            formats=list(_formats(view)) if _has_formats(view) else [],
+            formats=list(_formats(view)),
             **parts,
         )
     )
@@ -109,11 +109,6 @@ def _navigation(view: View) -> list[PageLink]:
     return [*start, *links]
 
 
-def _has_formats(view: View) -> bool:
-    """Whether the page links to its other formats: a session is valid for pages only."""
-    return bool(view.path) and not view.session and not is_error(view)
-
-
 @cache
 def load_templates() -> Environment:
     """Load all templates now, as their files may be replaced; compile each on first use."""
@@ -141,6 +136,9 @@ def _current_entry(view: View) -> str:
 
 
 def _formats(view: View) -> Iterator[PageLink]:
+    """Yield links to the page's other formats, but not in a session: it is valid for pages only."""
+    if not view.path or view.session or is_error(view):
+        return
     for name, body_format in FORMATS.items():
         if name != "html" and (view.is_list or not body_format.for_lists_only):
             yield PageLink(name.upper(), page_address(view, view.query, name))
