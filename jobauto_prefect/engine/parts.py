@@ -91,9 +91,8 @@ class PartReport:
         """Return digests of the files that credentials read values from; None: it is not there."""
         found: dict[str, str | None] = {}
         for name in self._settings.env_files:
-            path = Path(
-                name.partition(COMPANY_ID)[0]
-            )  # the folder of the companies', if they differ
+            # Of files by company the folder that all companies' are in.
+            path = Path(name.partition(COMPANY_ID)[0])
             for file in sorted(path.rglob("*.env")) if path.is_dir() else [path]:
                 try:
                     text = file.read_text(errors="replace") if file.is_file() else None
