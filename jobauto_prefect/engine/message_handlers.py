@@ -237,7 +237,7 @@ async def _cancel_run(context: EngineContext, message: OutboxMessage) -> None:
         return
     why = job.cancel_reason or job.message or ""
     if job.state not in LIVE_JOBS and PREFECT_STATES[job.state] is PrefectState.CANCELLED:
-        # Whoever else reports this end uses the same transition id: it counts once.
+        # Others who report this end use the same transition id: it counts once.
         run_status = RunStatus(
             state=PrefectState.CANCELLED,
             message=job.message or why,

@@ -56,8 +56,8 @@ def prepare_restored(
       attempts wait until a worker of that name reports, until `jobauto worker lost`, or until the
       timeout (`on_contact_lost`).
     - Jobs that wait for flow runs missing in Prefect's copy (`unknown_runs`) get new ones.
-    - Prefect is told again what was written or ended since that copy. Otherwise its old state would
-      look like somebody's changes there. None: there is no copy of Prefect.
+    - What was written or ended since that copy is sent to Prefect again. Otherwise its old state
+      would look like somebody's changes there. None: there is no copy of Prefect.
     """
     reason = f"restored from a backup of {taken_at.isoformat(timespec='seconds')}"
     freeze = begin_freeze(session, reason, None)

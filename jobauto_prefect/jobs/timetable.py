@@ -34,7 +34,7 @@ class Timetable:
     """Signals when something is due, by one statement for all topics.
 
     `wanted` has an event per topic, which is set when something becomes due, and at each check
-    while it stays due. Whoever waits for it clears it.
+    while it stays due. The waiter clears it.
     """
 
     def __init__(self, ledger: Ledger, announcements: Announcements) -> None:

@@ -93,7 +93,7 @@ def _at_workers(job: Job, pool: str, around: WaitContext) -> str | None:
         causes = "; ".join(f"{name}: {why}" for name, why in hindrances.items())
         return f"no worker of work pool {pool} can start it: {causes}"
     if job.message:
-        return job.message  # its last claim was told to try again
+        return job.message  # the answer to its last claim was: try again
     if all(worker.is_full for worker in able):
         running = sum(worker.running for worker in able)
         return f"the workers of work pool {pool} are full: they run {pluralize(running, 'job')}"

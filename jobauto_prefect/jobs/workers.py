@@ -64,7 +64,7 @@ def declare_worker_lost(session: WritingSession, name: str, settings: Settings) 
     """Declare a worker gone for good; return the ids of its jobs, which are lost.
 
     It counts like the watchdog's report: none of their processes live, and their follow-up starts
-    now. If the worker does live, it gets no jobs and is told to end what it has.
+    now. If the worker does live, it gets no jobs and must end those it has.
 
     Raises:
         NotFound: there is no such worker.
@@ -134,7 +134,7 @@ def jobs_not_had(held: Iterable[Lease], renewal: Renewal) -> list[Lease]:
     """Return the leases of this start of a worker for which it has no process.
 
     A lease granted after the answered renewal may belong to a claim sent after this renewal was
-    written; an earlier one has been answered by then, or its claim was waiting for the answer.
+    written; an earlier one has been answered before, or its claim was waiting for the answer.
     """
     named = {*renewal.jobs.items(), *renewal.unknown.items()}
     waiting = set(renewal.claims)

@@ -112,7 +112,7 @@ PASS_SECONDS = 0.1
 def let_writers_pass(engine: Engine) -> None:
     """Let other writers begin, in a process that writes again and again.
 
-    PostgreSQL grants a lock to the longest waiter, SQLite to whoever polls first.
+    PostgreSQL grants a lock to the longest waiter, SQLite to the first that polls.
     """
     if engine.dialect.name == "sqlite":
         time.sleep(PASS_SECONDS)

@@ -52,7 +52,7 @@ JOB_TRANSITIONS: Mapping[JobState, frozenset[JobState]] = {
             JobState.CANCELLED,
             JobState.BLOCKED,
             JobState.SKIPPED,
-            JobState.LOST,  # whoever started its flow run died before the claim
+            JobState.LOST,  # the starter of its flow run died before the claim
         }
     ),
     JobState.RUNNING: frozenset(

@@ -29,7 +29,7 @@ _tracers: "list[Tracer]" = []
 """The tracer of this process, if it has one."""
 
 _ends: list[Callable[[], None]] = []
-"""Sends what is unsent; done at the end of the process at the latest."""
+"""Sends what is unsent; also done at the end of the process."""
 
 
 def is_wanted(environment: Mapping[str, str]) -> bool:

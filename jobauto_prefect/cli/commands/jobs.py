@@ -179,7 +179,7 @@ def run(
     """Start a job of a run template.
 
     With --wait, the exit code is 0 if the job ends with success, info or warning, otherwise 1. With
-    --timeout it is 4 if the job is still running by then; the job continues.
+    --timeout it is 4 if the job is still running then; the job continues.
 
     Example: jobauto run acme/backup --env TARGET=/mnt/backup --wait
     """

@@ -73,7 +73,7 @@ async def _wait_until_over(
     Meanwhile it prints the job's output, and what it waits for.
 
     Raises:
-        typer.Exit: the user interrupted it, and was told or asked what happens to the job.
+        typer.Exit: the user interrupted it, and saw, or was asked, what happens to the job.
     """
     telling = asyncio.create_task(_report_waiting(client, job_id))
     try:

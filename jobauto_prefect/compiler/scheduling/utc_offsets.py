@@ -53,7 +53,7 @@ class OffsetPeriod:
 
 
 def offset_periods_from(zone: ZoneInfo, instant: datetime) -> Iterator[OffsetPeriod]:
-    """Yield the period of an instant, and later ones; each ends with the year at the latest."""
+    """Yield the period of an instant, and later ones; each ends with the year if not before."""
     for year in range(instant.astimezone(UTC).year, YEARS.stop):
         yield from (period for period in _of_year(zone, year) if period.end > instant)
 

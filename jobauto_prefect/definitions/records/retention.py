@@ -14,7 +14,7 @@ class Retention:
     """Retention in days after the end; `jobs_count` the newest ended jobs of a run template.
 
     0 means no limit. `output_days` is for lines of output and artifacts, `runs_days` for flow runs
-    in Prefect with their logs; both are deleted with their job at the latest. `events_days` is for
+    in Prefect with their logs; both are deleted with their job if not before. `events_days` is for
     events with their deliveries and actions.
     """
 

@@ -33,7 +33,7 @@ MIGRATES_ON_START = "PREFECT_SERVER_DATABASE_MIGRATE_ON_START"
 
 
 async def upgrade_prefect_tables() -> None:
-    """Bring the tables of this process's Prefect to its version, unless it is told not to.
+    """Bring the tables of this process's Prefect to its version, unless a setting says not to.
 
     Of two that do so at once on an empty database one fails, also while it registers the types of
     blocks: hold a lock (`upgrade_lock`). It must be of another database, because some of Prefect's

@@ -24,8 +24,8 @@ class EndedRunsStayEnded(FlowRunOrchestrationRule):
     """Rejects Pending and Running after the end of a run of a run template.
 
     Prefect accepts them: a call that arrives late, or beside somebody's cancel, would undo the end.
-    It is decided here because only Prefect's own transaction knows what came first. Whoever starts
-    a run again makes it Scheduled first. Runs of others keep Prefect's rules.
+    It is decided here because only Prefect's own transaction knows what came first. A run that
+    is started again becomes Scheduled first. Runs of others keep Prefect's rules.
     """
 
     FROM_STATES = TERMINAL_STATES  # type: ignore[assignment]  # Prefect's own rules do the same

@@ -105,7 +105,7 @@ def is_uncut(value: Any) -> bool:
 class RecordShape:
     """A published record: each field's name with ours and how it is converted.
 
-    `more` makes the fields that come of several. Fields of ours that are not named here stay as
+    `more` makes the fields that are made from several. Fields that are not named here stay as
     they are: published clients read over them.
 
     Of what clients write, `usable` says by our names what a value must be like to be taken, and

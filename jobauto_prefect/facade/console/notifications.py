@@ -32,7 +32,7 @@ NOTIFICATIONS: Mapping[str, str] = {
     "revoked": "The token was revoked.",
     "saved": "Saved.",
     "started": "The job was created.",
-    "cancelled": "The job was told to stop.",
+    "cancelled": "The job is being stopped.",
     "excused": "The window was excused.",
     "retried": "This job was created as a retry.",
 }

@@ -60,7 +60,7 @@ def read_connection(scope: Scope, headers: Headers, trusted: Networks) -> Client
     hosts = headers.getlist("host")
     scheme = scope["scheme"]
     if client is None or peer is None or not _is_in(peer, trusted):
-        # A server may have taken the scheme from this header, whoever sent it.
+        # A server may have taken the scheme from this header, even a stranger's.
         encrypted = _is_encrypted(scheme) and "x-forwarded-proto" not in headers
         is_operator = scope.get("state", {}).get(OPERATOR) is not None
         local = is_operator or (peer is not None and _is_local(peer, hosts, headers))

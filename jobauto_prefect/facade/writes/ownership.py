@@ -99,7 +99,7 @@ def select_named(write: WriteRequest, owner: Owner, namesakes: Sequence[D]) -> D
     """Return the record that is meant among those with one name or code, if the user may update it.
 
     It is the given owner's. Without an owner, it is one of the user's own companies', else the
-    shared one: never another company's. None: there is none of these.
+    shared one: never another company's. None if there is neither.
 
     Raises:
         Conflict: several of the user's companies have one.

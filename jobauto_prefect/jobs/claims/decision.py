@@ -41,7 +41,7 @@ MOST_AHEAD = timedelta(seconds=0.5)
 def decide_claim(claim: OpenClaim) -> ClaimAnswer:
     """Grant a launch, or refuse with the state that Prefect is to show.
 
-    A claim that comes before its run is due is not refused: the obstacle may be gone by then.
+    A claim that comes before its run is due is not refused: the obstacle may be gone when it is.
 
     Raises:
         NotDue: it must come again when its run is due.

@@ -119,7 +119,7 @@ def accept_report(
             shown = {"report": [None, f"{report.ending} {report.exit_code}: {error}"]}
             write_entry(session, "Job", "refuse", shown, job.id)
     if recorded and report.ending is Ending.LOST:
-        enqueue(session, OutboxKind.SHOW_JOB, job.id)  # whoever reports a loss can't tell Prefect
+        enqueue(session, OutboxKind.SHOW_JOB, job.id)  # the reporter of a loss can't tell Prefect
     artifacts = artifacts_of(session, job.id) if left_artifacts else ()
     run_status = run_status_of(job, settings, artifacts, report.produced)
     return ReportAnswer(recorded=recorded, run_status=run_status)

@@ -1,7 +1,7 @@
 """Ends of jobs not yet confirmed to be shown in Prefect.
 
 Every flush that ends a job adds its end here; the reconciler checks it in Prefect once and removes
-it. A change to a lost job is also sent to Prefect, because whoever reported it may have died before
+it. A change to a lost job is also sent to Prefect, because its reporter may have died before
 doing so.
 """
 

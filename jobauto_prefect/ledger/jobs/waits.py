@@ -137,7 +137,7 @@ def next_waiting(session: WritingSession, template_id: int) -> int | None:
 
 
 def jobs_told_to_wait(session: WritingSession) -> Sequence[int]:
-    """Return the due jobs with a flow run whose last claim was told to try again later."""
+    """Return the due jobs with a flow run whose last claim must be tried again later."""
     query = select(Job.id).where(
         Job.state == JobState.SCHEDULED,
         Job.flow_run_id.is_not(None),

@@ -23,7 +23,7 @@ def app_with_uuid(session: Session, uuid: str) -> App | None:
 
 
 def apps_named(session: Session, name: str) -> Sequence[App]:
-    """Return the applications with that name in the default language, whoever owns them, by id."""
+    """Return the applications with that name in the default language of all owners, by id."""
     query = select(App).where(App.name == name, App.retired_at.is_(None))
     return session.scalars(query.order_by(App.id)).all()
 

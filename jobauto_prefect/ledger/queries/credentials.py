@@ -135,7 +135,7 @@ def credential_type_with_uuid(session: Session, uuid: str) -> CredentialType | N
 
 
 def credential_types_coded(session: Session, code: str) -> Sequence[CredentialType]:
-    """Return the credential types with that code, in any case, whoever owns them, by id."""
+    """Return the credential types with that code, in any case of all owners, by id."""
     return session.scalars(_types(CredentialType.code, code)).all()
 
 

@@ -75,6 +75,6 @@ def enqueue_bearer(session: WritingSession, record: Bearer) -> None:
 
 
 def topics_named(session: Session, name: str) -> Sequence[Topic]:
-    """Return the topics with that name, whoever owns them, by id."""
+    """Return the topics with that name of all owners, by id."""
     query = select(Topic).where(Topic.name == name, Topic.retired_at.is_(None))
     return session.scalars(query.order_by(Topic.id)).all()

@@ -102,7 +102,7 @@ class Environment:
     def placeholder(self, name: str) -> Value | None:
         """Return the value of a placeholder of this name, or None if it is not a placeholder.
 
-        Only declared and injected names are, because whoever starts a job could invent others.
+        Only declared and injected names are, because a user who starts a job could invent others.
         """
         value = self.values.get(name)
         if value is None:

@@ -26,7 +26,7 @@ from tests.support.timeline import HOUR, MINUTE, NOON, Record, Timeline
 
 @both_databases
 @pytest.mark.spec("1.5")
-def test_a_window_has_one_task_whoever_comes_first(timeline: Timeline) -> None:
+def test_a_window_has_one_task_of_all_who_open_it(timeline: Timeline) -> None:
     timeline.schedule()
     timeline.keep_at(NOON - MINUTE)
     assert timeline.tasks() == []

@@ -57,7 +57,7 @@ def _rename_postgresql(old: str, new: str) -> None:
 
 
 def _rename_sqlite(old: str, new: str) -> None:
-    """Make the table anew: SQLite can't rename constraints."""
+    """Make the table again: SQLite can't rename constraints."""
     table, *indexes = _column(STATEMENTS, old)
     op.get_bind().exec_driver_sql(_renamed(table, old, new))
     op.execute(f"INSERT INTO {new} SELECT * FROM {old}")  # the columns have the same order

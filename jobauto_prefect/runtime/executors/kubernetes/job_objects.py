@@ -36,7 +36,7 @@ async def create_job(
     """Create the suspended Job and the Secrets it owns; `files` in order of the Job's mounts.
 
     Raises:
-        ApiError: the cluster refuses, or does not answer for a minute. Anything created by then is
+        ApiError: the cluster refuses, or does not answer for a minute. Anything created before is
             not running.
         StartFailed: Kubernetes can't take the environment.
     """
