@@ -2,7 +2,7 @@ PYTHON ?= python3
 INSTALLED := .venv
 VENV := .venv-dev
 READY := $(VENV)/.ready
-PACKAGE := pyproject.toml constraints.txt $(shell find jobauto_prefect deployments/examples -type f ! -name '*.pyc')
+PACKAGE := pyproject.toml constraints.txt $(shell find jobauto_prefect deployments -type f ! -name '*.pyc')
 
 # Tests start many processes: each would compile this package again.
 unexport PYTHONDONTWRITEBYTECODE

@@ -15,6 +15,7 @@ from jobauto_prefect.cli.commands import (
     doctor,
     events,
     export,
+    files,
     forecast,
     jobs,
     maintenance,
@@ -73,6 +74,7 @@ app.command(rich_help_panel=WORK)(jobs.run)
 app.command(rich_help_panel=WORK)(forecast.forecast)
 app.command(rich_help_panel=WORK)(top.top)
 app.command(rich_help_panel=INSTALLATION)(doctor.doctor)
+app.command(rich_help_panel=INSTALLATION)(files.files)
 app.command(rich_help_panel=INSTALLATION)(maintenance.pause)
 app.command(rich_help_panel=INSTALLATION)(maintenance.resume)
 app.command(rich_help_panel=INSTALLATION)(prune.prune)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from jobauto_prefect.cli.commands.files import EXAMPLES, shipped
 from jobauto_prefect.cli.output.terminal import (
     LIVE,
     console,
@@ -22,7 +23,7 @@ from jobauto_prefect.cli.output.terminal import (
     print_line,
 )
 from jobauto_prefect.cli.records.lookup import find_id
-from jobauto_prefect.errors import JobautoError, NotReady
+from jobauto_prefect.errors import JobautoError
 from jobauto_prefect.wording import pluralize
 
 if TYPE_CHECKING:
@@ -70,19 +71,6 @@ def demo(
         raise typer.Exit(1)
 
 
-def examples() -> Path:
-    """Find the folder with the examples, in the installed package or in the repository.
-
-    Raises:
-        NotReady: it is in neither.
-    """
-    package = Path(__file__).parents[2]
-    for folder in (package / "examples", package.parent / "deployments" / "examples"):
-        if folder.is_dir():
-            return folder
-    raise NotReady("the examples are not installed; install the package again")
-
-
 def _use_only(home: Path) -> None:
     """Make this process and its children use only this home."""
     for name in list(os.environ):
@@ -93,7 +81,7 @@ def _use_only(home: Path) -> None:
         for probe in probes:
             probe.bind(("127.0.0.1", 0))
         api_port, prefect_port = (probe.getsockname()[1] for probe in probes)
-    programs = [str(examples() / "bin"), str(Path(sys.executable).parent)]
+    programs = [str(shipped(EXAMPLES) / "bin"), str(Path(sys.executable).parent)]
     os.environ |= {
         "JOBAUTO_HOME": str(home),
         "JOBAUTO_CONFIG_DIR": str(home),
@@ -164,7 +152,7 @@ async def _apply_examples(client: "Client") -> None:
     from jobauto_prefect.cli.output.plan import print_plan
 
     print_line("\nApplying the examples:")
-    wanted = ApplyRequest.of([examples()])
+    wanted = ApplyRequest.of([shipped(EXAMPLES)])
     planned = await wanted.planned(client)
     print_plan(planned)
     _, waiting = await apply_plan(client, wanted, planned)

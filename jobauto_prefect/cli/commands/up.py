@@ -87,11 +87,11 @@ def up(
 
 def _plan_examples(settings: "Settings") -> "PartPlan":
     """Put the examples' programs on the PATH of all parts; return the command that applies them."""
-    from jobauto_prefect.cli.commands.demo import examples
+    from jobauto_prefect.cli.commands.files import EXAMPLES, shipped
     from jobauto_prefect.cli.service.process import PartPlan
     from jobauto_prefect.cli.service.program import WITHHELD, part_variables, program_command
 
-    folder = examples()
+    folder = shipped(EXAMPLES)
     os.environ["PATH"] = os.pathsep.join([str(folder / "bin"), os.environ.get("PATH", os.defpath)])
     command = program_command("apply", str(folder), "--yes")
     return PartPlan("examples", command, part_variables(settings), WITHHELD)

@@ -130,6 +130,7 @@ SCENARIO: tuple[tuple[str, str, str, int], ...] = (
     ("backup", "json.backup --passphrase-stdin", secret("passphrase"), 0),
     ("restore", "json.backup --passphrase-stdin", secret("passphrase"), 0),
     ("doctor", "", "", 1),
+    ("files", "shipped", "", 0),
     ("user delete", "anna --yes", "", 0),
     ("job delete", "1 --yes", "", 0),
     ("rule delete", "1 --yes", "", 0),

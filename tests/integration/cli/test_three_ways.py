@@ -26,7 +26,7 @@ STARTS = re.compile(
     r".*jobauto (up|demo|restore|backup|api|prefect|services|worker start|secrets|db|top"
     r"|--install-completion)\b"
 )
-NOT_COMPARED = re.compile(r"\[(-|[A-Za-z])|…|--help|jobauto (doctor|audit|token)")
+NOT_COMPARED = re.compile(r"\[(-|[A-Za-z])|…|--help|jobauto (doctor|audit|token|files)")
 """Synopses, and what tells of the way that was taken or is new each time."""
 COMMANDS = (
     ("app import apps/", 0),
