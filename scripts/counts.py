@@ -23,6 +23,9 @@ CLASSES = {
     *("App", "Company", "RunTemplate", "Job", "Task", "Credential", "CredentialType", "Topic"),
     *("Calendar", "EventRule", "EventSource", "User", "Event", "AuditEntry"),
 }
+FIELDS = {"content", "fields", "references", "by", "how", "owner"}
+"""What has fields, or says how; `company` among them is a field, not a kind."""
+
 OWN = "facade/kinds/"
 """The modules of the kinds themselves."""
 
@@ -117,7 +120,10 @@ def is_kind_test(node: ast.AST) -> bool:
         sides = [node.left, *node.comparators]
         if any(isinstance(op, ast.Is | ast.IsNot) for op in node.ops):
             return any(isinstance(side, ast.Name) and side.id in CLASSES for side in sides)
-        return any(isinstance(side, ast.Constant) and side.value in ITEMS for side in sides)
+        names = {getattr(side, "id", getattr(side, "attr", "")) for side in sides}
+        return not names & FIELDS and any(
+            isinstance(side, ast.Constant) and side.value in ITEMS for side in sides
+        )
     return (
         isinstance(node, ast.Call)
         and isinstance(node.func, ast.Name)

@@ -9,7 +9,7 @@ import logging
 import os
 import time
 from collections.abc import AsyncIterator
-from datetime import timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 from uuid import uuid4, uuid5
 
@@ -40,6 +40,9 @@ OF_ONE_HOST = frozenset({
 
 ENDING_SECONDS = 5.0
 """How long a Prefect server waits for another one on this host, which may be about to end."""
+
+LATE_AFTER = timedelta(seconds=1.5 * parts.SIGN_SECONDS)
+"""How long a part of a container with this host's name may be silent."""
 
 STOP_SECONDS = 2.0
 """How long the end of a part waits for its report under way."""
@@ -178,14 +181,16 @@ def _earlier_server(own: PartReport) -> PartRecord | None:
 
 def read_living(ledger: Ledger) -> list[PartRecord]:
     """Return the parts that live, without those of this host whose process is gone."""
+    now = ledger.clock()
     with ledger.reading() as session:
-        living = parts.living_parts(session, ledger.clock())
-    return [part for part in living if not _is_gone(part)]
+        living = parts.living_parts(session, now)
+    return [part for part in living if not _is_gone(part, now)]
 
 
-def _is_gone(part: PartRecord) -> bool:
+def _is_gone(part: PartRecord, now: datetime) -> bool:
     if not _is_here(part):
-        return False
+        # A container that was killed and started again has its name, but other process numbers.
+        return part.host == host_name() and now - part.seen_at > LATE_AFTER
     pid = int(part.facts["pid"])
     # A restarted container gives its processes the same numbers.
     is_former = pid == os.getpid() and part.instance not in OWN.values()
