@@ -57,11 +57,13 @@ def _rows(name: str) -> list[Row]:
         process.send_signal(signal.SIGINT)  # it ends what it has started
         process.communicate()
         return [_missing(name, f"took longer than {longest} s")]
-    if process.returncode:
-        why = (errors.strip().splitlines() or ["no reason was given"])[-1]
-        return [_missing(name, why)]
     found = (json.loads(line) for line in printed.splitlines() if line.startswith("{"))
-    return [{"benchmark": name, **row} for row in found]
+    rows = [{"benchmark": name, **row} for row in found]
+    if process.returncode:
+        sys.stderr.write(errors)
+        why = (errors.strip().splitlines() or ["no reason was given"])[-1]
+        rows.append(_missing(name, why))
+    return rows
 
 
 def _missing(name: str, why: str) -> Row:

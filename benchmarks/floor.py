@@ -28,7 +28,7 @@ AT_ONCE = {"PostgreSQL": 8, "SQLite": 2}
 
 PROGRAM = "/bin/true"
 BUSY = 503
-BROKEN = (httpx.ReadError, httpx.RemoteProtocolError)
+BROKEN = (httpx.ReadError, httpx.WriteError, httpx.ConnectError, httpx.RemoteProtocolError)
 """A server that is too busy closes connections that it has not read from for a while."""
 PAUSE_SECONDS = 0.05  # before what Prefect was too busy for is asked again
 

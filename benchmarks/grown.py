@@ -31,7 +31,7 @@ from benchmarks.installation import (
 
 JOBS, ENTRIES = sized(100_000, 300), sized(1_000_000, 3_000)
 LINES_EACH = 10
-FEW = 60
+FEW = 600  # each page is full, also that of failed jobs, one of ten
 TEMPLATES = 20
 SEALING = 900  # seconds that the services may take to seal all entries
 TIMES = sized(40, 2)  # each question

@@ -20,7 +20,7 @@ import sys
 import tempfile
 import time
 import uuid
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -48,16 +48,19 @@ def sized(full: int, quick: int) -> int:
     return quick if QUICK else full
 
 
-def report(measure: Callable[[], Figures | list[Figures]], about: str | None) -> None:
-    """Measure and print: a line of JSON for each goal with `--json`, else one for each figure."""
+def report(measure: Callable[[], Figures | Iterable[Figures]], about: str | None) -> None:
+    """Measure and print: a line of JSON for each goal with `--json`, else one for each figure.
+
+    What is found is printed at once: a failure later loses none of it.
+    """
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # what was started ends, too
     if "--help" in sys.argv:
         print(about, "\n--quick: little of each, to see that it works; its figures say nothing.")
         return
     found = measure()
-    for figures in found if isinstance(found, list) else [found]:
+    for figures in [found] if isinstance(found, dict) else found:
         if "--json" in sys.argv:
-            print(json.dumps(figures))
+            print(json.dumps(figures), flush=True)
             continue
         for name, figure in figures.items():
             print(f"{name:>20}  {figure}")
@@ -304,8 +307,13 @@ class Bare(Server):
         return {"prefect": pid}
 
     def create(self, path: str, body: Mapping[str, Any]) -> Any:
-        """Create an object by Prefect's API; its id."""
-        return self.prefect.post(path, json=body).raise_for_status().json()["id"]
+        """Create an object by Prefect's API, as soon as its database is free; its id."""
+        answer = eventually(lambda: self._answered(path, body))
+        return answer.raise_for_status().json()["id"]
+
+    def _answered(self, path: str, body: Mapping[str, Any]) -> httpx.Response | None:
+        answer = self.prefect.post(path, json=body)
+        return None if answer.status_code == httpx.codes.SERVICE_UNAVAILABLE else answer
 
     def deployment(self) -> str:
         """The id of a new deployment that nobody works for."""

@@ -13,7 +13,7 @@ import statistics
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import httpx
 
@@ -132,9 +132,10 @@ def _on_sqlite() -> Figures:
     }
 
 
-def measure() -> list[Figures]:
+def measure() -> Iterator[Figures]:
     """The figures of both databases."""
-    return [_knee(), _on_sqlite()]
+    yield _knee()
+    yield _on_sqlite()
 
 
 if __name__ == "__main__":

@@ -14,7 +14,7 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import httpx
@@ -288,10 +288,10 @@ def _rests(ours: Figures, alone: Figures) -> list[Figures]:
     return rows
 
 
-def measure() -> list[Figures]:
+def measure() -> Iterator[Figures]:
     """The figures of both databases, or of the one that is named."""
-    kinds = [kind for kind in KINDS if kind in sys.argv] or KINDS
-    return [row for kind in kinds for row in _measured(kind)]
+    for kind in [kind for kind in KINDS if kind in sys.argv] or KINDS:
+        yield from _measured(kind)
 
 
 if __name__ == "__main__":
