@@ -1,7 +1,6 @@
 """Processes of a test: what they are told, and that they end."""
 
 import contextlib
-import gc
 import multiprocessing
 import os
 import signal
@@ -34,17 +33,17 @@ def running(
             process.wait()
 
 
-def forked(work: Callable[[], object]) -> BaseProcess:
-    """A copy of this process that does that alone: it has all modules, which take seconds to load.
+_copies = multiprocessing.get_context("forkserver")
+_copies.set_forkserver_preload(["jobauto_prefect.facade.main", "tests.support.homes"])
 
-    What it needs of a ledger it opens itself; the connections of this process are not its own.
+
+def forked(work: Callable[..., object], *given: object) -> BaseProcess:
+    """A process that only calls this function of a module; it needs no time to load the package.
+
+    It is a copy of a process without threads: in a copy of this one, locks of other threads would
+    stay locked.
     """
-
-    def alone() -> None:
-        gc.freeze()  # it must not close what this process has lost sight of
-        work()
-
-    process = multiprocessing.get_context("fork").Process(target=alone, daemon=True)
+    process = _copies.Process(target=work, args=given, daemon=True)
     process.start()
     return process
 

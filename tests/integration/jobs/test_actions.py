@@ -244,7 +244,7 @@ def test_who_carries_out_actions_can_be_killed_at_any_moment(
             session.add(PendingAction(event_id=one.id, kind="ChainRuntemplate", config=config,
                                    state="owed", due_at=session.clock()))  # fmt: skip
     for seconds in (0.2, 0.5):
-        process = forked(lambda: carry_out(facade_settings))
+        process = forked(carry_out, facade_settings)
         process.join(seconds)
         process.kill()
         process.join()

@@ -148,18 +148,18 @@ def test_one_rotation_at_a_time(ledger: Ledger, ledger_settings: Settings) -> No
         rotate(ledger, SERVICE, 0)
 
 
+def _rotate_all(settings: Settings) -> None:
+    rotate(open_ledger(settings), SERVICE, 0.3)
+
+
 def test_killed_at_any_instant_the_same_command_goes_on(
     ledger: Ledger, ledger_settings: Settings
 ) -> None:
     plant(ledger)
     first = ledger_settings.key_path.read_bytes()
-
-    def rotate_all() -> None:
-        rotate(open_ledger(ledger_settings), SERVICE, 0.3)
-
     interrupted, random_ = 0, random.Random(7)
     for _ in range(6):
-        process = forked(rotate_all)
+        process = forked(_rotate_all, ledger_settings)
         until = time.monotonic() + 90
         while process.is_alive() and time.monotonic() < until:
             if ledger_settings.key_path.read_bytes() != first:
@@ -176,7 +176,7 @@ def test_killed_at_any_instant_the_same_command_goes_on(
                 company = session.scalars(select(Company).where(Company.slug == "c0")).one()
                 company.secrets = ledger.box.seal({"A": "a-0", "B": "b-0"})
     assert interrupted
-    rotate_all()
+    _rotate_all(ledger_settings)
     assert len(ledger_settings.key_path.read_bytes().split()) == 1
     assert values(ledger) == expected()
     assert values(open_ledger(ledger_settings)) == expected()

@@ -22,10 +22,14 @@ from tests.support.records import make_template
 from tests.support.servers import client, facade, user_token
 
 
+def _poll(settings: Settings) -> None:
+    asyncio.run(Poller(open_ledger(settings), settings).run())
+
+
 @contextmanager
 def polling(settings: Settings) -> Iterator[BaseProcess]:
     """A process that polls; it is killed at the end."""
-    process = forked(lambda: asyncio.run(Poller(open_ledger(settings), settings).run()))
+    process = forked(_poll, settings)
     try:
         yield process
     finally:

@@ -449,13 +449,12 @@ def test_mail_goes_over_tls_with_a_sign_in(
 
 def notifier(settings: Settings) -> BaseProcess:
     """A process that sends."""
+    return forked(_send, with_mail(settings, free_port(), notice_seconds=0))
 
-    def send() -> None:
-        queues.HELD_FOR = timedelta(seconds=2)
-        used = with_mail(settings, free_port(), notice_seconds=0)
-        asyncio.run(NoticeSender(open_ledger(used), used).run())
 
-    return forked(send)
+def _send(settings: Settings) -> None:
+    queues.HELD_FOR = timedelta(seconds=2)
+    asyncio.run(NoticeSender(open_ledger(settings), settings).run())
 
 
 @both_databases

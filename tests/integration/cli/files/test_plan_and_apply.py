@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.homes import InProcessHome
 from tests.support.paths import ROOT
 from tests.support.prefect_home import PATIENCE, PrefectHome
 from tests.support.processes import forked
@@ -151,6 +152,12 @@ def templates_in(ledger: sqlite3.Connection) -> int:
     return found
 
 
+def _apply_files(path: Path, environment: dict[str, str]) -> None:
+    home = InProcessHome(path)
+    home.environment = environment
+    home.run("apply", "files", "--yes")
+
+
 @pytest.mark.parametrize("tells", [False, True])
 def test_apply_leaves_all_or_nothing_where_it_is_killed(place: PrefectHome, tells: bool) -> None:
     """While it writes, or once it has and tells Prefect."""
@@ -161,7 +168,7 @@ def test_apply_leaves_all_or_nothing_where_it_is_killed(place: PrefectHome, tell
     )  # fmt: skip
     path = place.path / "home" / "ledger.db"
     ledger = sqlite3.connect(path, timeout=0, isolation_level=None)
-    killed = forked(lambda: place.run("apply", "files", "--yes"))
+    killed = forked(_apply_files, place.path, place.environment)
     until = time.monotonic() + PATIENCE
     while not (templates_in(ledger) if tells else is_locked(ledger)):
         assert time.monotonic() < until

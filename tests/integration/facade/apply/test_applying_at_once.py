@@ -42,12 +42,7 @@ class Terminals(InProcessHome):
         """Begin to apply a set: what it does not name goes."""
         words = ["apply", f"{name}.json", "--prune", "--label", "set", "--yes", "--json"]
 
-        def apply() -> None:
-            done = self.run(*words)
-            (self.path / f"{name} applied").write_text(done.stdout + done.stderr)
-            sys.exit(done.returncode)
-
-        return forked(apply)
+        return forked(_apply, self, self.path / f"{name} applied", words)
 
     def applied(self, name: str, process: BaseProcess) -> Any:
         """What the command said it has written."""
@@ -55,6 +50,12 @@ class Terminals(InProcessHome):
         said = (self.path / f"{name} applied").read_text()
         assert process.exitcode == 0, said
         return json.loads(said)["counts"]
+
+
+def _apply(home: Terminals, answer: Path, words: list[str]) -> None:
+    done = home.run(*words)
+    answer.write_text(done.stdout + done.stderr)
+    sys.exit(done.returncode)
 
 
 def record(name: str, number: int) -> dict[str, Any]:

@@ -447,6 +447,13 @@ def test_a_rule_that_fans_out_starts_a_job_for_each_element_once(chain: Chain) -
     assert count_rows(chain.ledger, Job, Job.event_id == event) == 3
 
 
+def _spread_and_die(settings: Settings, event: int, rule: int) -> None:
+    with open_ledger(settings).writing(SERVICE) as session:
+        deliveries.fan_out(session, deliveries.lock_delivery(session, event, rule), 3)
+        session.flush()
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
 @both_databases
 def test_a_process_that_is_killed_while_it_spreads_leaves_nothing_half_done(
     chain: Chain, ledger_settings: Settings
@@ -457,13 +464,7 @@ def test_a_process_that_is_killed_while_it_spreads_leaves_nothing_half_done(
         deliveries.start_delivery(session, event, rule["id"])
     (first,) = chain.deliveries(event)
 
-    def spread_and_die() -> None:
-        with open_ledger(ledger_settings).writing(SERVICE) as session:
-            deliveries.fan_out(session, deliveries.lock_delivery(session, event, rule["id"]), 3)
-            session.flush()
-            os.kill(os.getpid(), signal.SIGKILL)
-
-    died = forked(spread_and_die)
+    died = forked(_spread_and_die, ledger_settings, event, rule["id"])
     died.join()
     assert died.exitcode == -signal.SIGKILL
     assert chain.deliveries(event) == [first]
