@@ -258,7 +258,7 @@ def test_a_waiting_job_is_cancelled_with_a_reason(
         f"/console/jobs/{job}",
     )
     page = operator.get(answer.headers["Location"]).text
-    assert "The job was told to stop." in page
+    assert "The job is being stopped." in page
     assert "a wrong day" in page
     assert rest.get(f"/job/{job}.json").json()["state"] == "cancelled"
     refused = post(operator, f"/console/jobs/{job}/cancel", {"reason": "again"})
