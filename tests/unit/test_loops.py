@@ -145,7 +145,7 @@ POISONED: dict[str, str] = {
     "jobs/actions.py run_due_actions": (
         "jobs/test_isolation.py test_actions_are_done_beside_one_that_says_nothing"
     ),
-    "jobs/overruns.py OverrunMonitor._open": (
+    "jobs/overruns.py OverrunMonitor._late": (
         "jobs/test_watch.py test_what_is_slow_or_late_is_told_beside_what_nothing_can_be_done_with"
     ),
     "jobs/overruns.py OverrunMonitor._slow": (
