@@ -62,6 +62,10 @@ publish: $(READY) ## Regenerate what is published: api/openapi.json, schemas/, a
 docs: $(VENV)/.docs ## Build the site of docs/ into build/site; a broken link or a page outside its menu is an error
 	NO_MKDOCS_2_WARNING=1 $(VENV)/bin/mkdocs build --quiet
 
+.PHONY: pictures
+pictures: $(READY) ## Take the pictures of the console for docs/images, with Chromium
+	$(VENV)/bin/python -m scripts.pictures
+
 .PHONY: bench
 bench: $(READY) ## Measure what the README claims: benchmarks/results.json, docs/performance.md
 	$(VENV)/bin/python -m benchmarks

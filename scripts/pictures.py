@@ -36,12 +36,13 @@ from jobauto_prefect.ledger.store import Ledger
 from jobauto_prefect.settings import Settings
 from tests.support.browser import chromium
 from tests.support.console import PASSWORD, add_user
+from tests.support.documents import smallest
 from tests.support.paths import ROOT
 from tests.support.ports import free_port
 from tests.support.servers import client, facade, user_token
 
 IMAGES = ROOT / "docs" / "images"
-WIDTH = 1280
+WIDTH, TALLEST = 1280, 1200
 NOW = datetime(2026, 5, 13, 7, 40, tzinfo=UTC)
 DAY = timedelta(days=1)
 
@@ -52,8 +53,12 @@ APPS = (
     ("Stock levels", "Sends the stock to the shop", "stock-levels"),
     ("Nightly digest", "Mails what happened", "digest"),
 )
+ENVIRONMENT = {
+    "SINCE": {"type": "string", "description": "First day", "defval": "2026-05-01"},
+    "FORMAT": {"type": "set", "options": ["pdf", "xml"], "defval": "pdf"},
+}
 COMPANIES = (("acme", "Acme Ltd."), ("globex", "Globex, a. s."))
-SCHEDULES = {
+SCHEDULES: Mapping[str, Mapping[str, Any]] = {
     "Bank statements": {"interv": "d", "delay": 4 * 3600},
     "Invoice import": {"interv": "h"},
     "Root file system": {"interv": "h", "delay": 600},
@@ -105,11 +110,12 @@ def sign_in(browser: Chrome, url: str) -> None:
 
 
 def take(browser: Chrome, url: str, file: Path) -> None:
-    """Take a picture of a whole page."""
+    """Take a picture of a page, or of the beginning of a long one."""
     browser.set_window_size(WIDTH, 600)
     browser.get(url)
+    browser.execute_script("document.documentElement.style.overflow = 'hidden'")  # no scroll bar
     height = browser.execute_script("return document.documentElement.scrollHeight")
-    browser.set_window_size(WIDTH, int(height))
+    browser.set_window_size(WIDTH, min(int(height), TALLEST))
     browser.save_screenshot(str(file))
     sys.stdout.write(f"{file.relative_to(ROOT)}\n")
 
@@ -118,14 +124,15 @@ def make_records(rest: httpx.Client, ledger: Ledger) -> Mapping[str, str]:
     """Make two companies with two weeks of jobs; return the page of each picture."""
 
     def post(path: str, **body: Any) -> int:
-        return int(rest.post(path, json=body).raise_for_status().json()["id"])
+        answer = rest.post(path, json=body)
+        if answer.is_error:
+            raise RuntimeError(f"{path}: {answer.text}")
+        return int(answer.json()["id"])
 
     kind = post("/credential_type/", **TYPE)
     apps = {
-        name: post("/app/", name=name, description=text, executable=program, environment={
-            "SINCE": {"type": "date", "description": "First day", "defval": "2026-05-01"},
-            "FORMAT": {"type": "set", "options": ["pdf", "xml"], "defval": "pdf"},
-        })
+        name: post("/app/", **smallest(name=name, description=text, executable=program,
+                                       environment=ENVIRONMENT))
         for name, text, program in APPS
     }  # fmt: skip
     templates: dict[tuple[str, str], int] = {}
@@ -138,16 +145,18 @@ def make_records(rest: httpx.Client, ledger: Ledger) -> Mapping[str, str]:
         for app, number in apps.items():
             templates[slug, app] = post("/runtemplate/", app_id=number, company_id=company,
                                         name=app, **SCHEDULES[app])  # fmt: skip
-    source = post("/event_source/", name="erp", db_connection="sqlite", db_database="/srv/erp.db")
+    source = post("/eventsource/", name="erp", db_connection="sqlite", db_database="/srv/erp.db")
     for slug, operation, app in (
         ("acme", "create", "Invoice import"),
         ("globex", "update", "Stock levels"),
     ):
-        post("/event_rule/", event_source_id=source, evidence="invoice", operation=operation,
+        post("/eventrule/", event_source_id=source, evidence="invoice", operation=operation,
              runtemplate_id=templates[slug, app])  # fmt: skip
-    post("/event_rule/", runtemplate_source_id=templates["acme", "Bank statements"],
+    post("/eventrule/", runtemplate_source_id=templates["acme", "Bank statements"],
          runtemplate_id=templates["acme", "Nightly digest"])  # fmt: skip
+    rest.headers["X-Request-ID"] = "nightly-change-17"
     post("/company/", id=1, email="it@acme.example", retention={"jobs_days": 400})
+    entry = max(map(int, rest.get("/auditlog.json").raise_for_status().json()))
     post("/user/", login="tom", email="tom@acme.example", roles=["editor"])
     job, task, event = _add_past(ledger, templates, source)
     template = templates["globex", "Bank statements"]
@@ -162,7 +171,7 @@ def make_records(rest: httpx.Client, ledger: Ledger) -> Mapping[str, str]:
         "console-credential-form": f"/console/credentials/{credential}/edit",
         "console-event": f"/console/events/{event}",
         "console-rules": "/console/rules",
-        "console-audit-entry": "/console/audit/20",
+        "console-audit-entry": f"/console/audit/{entry}",
         "console-users": "/console/users",
         "facade-jobs": "/api/v1/jobs.html",
     }
@@ -175,7 +184,7 @@ def _add_past(
     with ledger.writing(SERVICE) as session:
         found = {each.id: each for each in session.scalars(select(RunTemplate))}
 
-        def job(place: tuple[str, str], begin: datetime, state: str, **more: Any) -> Job:
+        def job(place: tuple[str, str], due: datetime, state: str, **more: Any) -> Job:
             template = found[templates[place]]
             fields: dict[str, Any] = {
                 "app_id": template.app_id,
@@ -183,11 +192,11 @@ def _add_past(
                 "runtemplate_id": template.id,
                 "schedule_type": "scheduled",
                 "executor": "Native",
-                "schedule": begin,
-                "begin": begin,
-                "end": begin + timedelta(minutes=2),
+                "schedule": due,
+                "begin": due,
+                "end": due + timedelta(seconds=40 + due.hour * 13),
                 "state": state,
-                "command": f"{template.app.executable} --since 2026-05-01",
+                "command": f"{template.app.document['executable']} --since 2026-05-01",
                 "worker": "vm1-jobauto",
             }
             if state == "succeeded":
@@ -197,15 +206,22 @@ def _add_past(
             session.flush()
             return made
 
-        good = ("acme", "Bank statements")
-        for day in range(1, 14):
-            for number in range(12):
-                begin = NOW - day * DAY - timedelta(hours=number, minutes=20)
-                if (day * 5 + number) % 11 == 3:
-                    job(good, begin, "failed", severity="error", exitcode=1,
+        places = list(templates)
+        for day in range(13, 0, -1):
+            for number in range(13, -1, -1):
+                due = NOW - day * DAY - timedelta(hours=number, minutes=20)
+                place = places[(number * 3 + day) % len(places)]
+                if (day * day + number) % (9 + day) == 3:
+                    job(place, due, "failed", severity="error", exitcode=1,
                         message="the bank did not answer within 30 s")  # fmt: skip
                 else:
-                    job((("acme", "globex")[number % 2], "Root file system"), begin, "succeeded")
+                    job(place, due, "succeeded")
+            start = NOW.replace(hour=22, minute=0) - (day + 1) * DAY
+            ended = {"state": "failed", "reason": "outcome"} if day == 6 else {"state": "fulfilled"}
+            task = Task(runtemplate_id=templates["globex", "Bank statements"], window_start=start,
+                        window_end=start + DAY, deadline=start + DAY, attempts=1)  # fmt: skip
+            task.reason, task.state = ended.get("reason"), ended["state"]
+            session.add(task)
         for hours, place in ((3, ("globex", "Bank statements")), (7, ("globex", "Invoice import"))):
             job(place, NOW - timedelta(hours=hours), "warning", severity="warning", exitcode=2,
                 message=WARNED)  # fmt: skip
@@ -219,8 +235,8 @@ def _add_past(
                       message="its window passed while no worker was alive")  # fmt: skip
         session.add_all([task, missed])
         session.flush()
-        failed = job(good, NOW - timedelta(hours=3, minutes=20), "failed", severity="error",
-                     exitcode=1, task_id=task.id, attempt=1,
+        failed = job(("acme", "Bank statements"), NOW - timedelta(hours=3, minutes=20), "failed",
+                     severity="error", exitcode=1, task_id=task.id, attempt=1,
                      message="the bank did not answer within 30 s")  # fmt: skip
         running = {"end": None, "exitcode": None}
         job(("acme", "Invoice import"), NOW - timedelta(minutes=2), "running", **running)
