@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 import httpx
 
-from jobauto_prefect.cli.checks.finding import Finding
+from jobauto_prefect.cli.checks.finding import SET_CLOCKS, Finding
 from jobauto_prefect.cli.checks.setting_names import setting_findings
 from jobauto_prefect.cli.checks.storage import (
     audit_finding,
@@ -132,7 +132,7 @@ def _clock_finding(name: str, date: str | None) -> Finding:
     if difference <= CLOCK_TOLERANCE:
         return Finding("clock", "ok", f"the clocks of this machine and {name} agree")
     message = f"the clocks of this machine and {name} differ by {difference.total_seconds():.0f} s"
-    return Finding("clock", "wrong", message, "let chrony or ntpd set the clocks of all machines")
+    return Finding("clock", "wrong", message, SET_CLOCKS)
 
 
 async def _ledger_findings(settings: Settings, ledger: Ledger) -> AsyncIterator[Finding]:

@@ -3,6 +3,9 @@
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
+SET_CLOCKS = "let chrony or ntpd set the clocks of all machines"
+"""What helps against clocks that differ."""
+
 
 @dataclass(frozen=True, slots=True)
 class Finding:

@@ -6,13 +6,14 @@ from datetime import timedelta
 from itertools import groupby
 from typing import Any
 
-from jobauto_prefect.cli.checks.finding import Finding
+from jobauto_prefect.cli.checks.finding import SET_CLOCKS, Finding
 from jobauto_prefect.clock import TOLERATED, offset_text
 from jobauto_prefect.engine.parts import read_living
 from jobauto_prefect.ledger.database.engine import allowed_connections
 from jobauto_prefect.ledger.jobs.workers import list_workers
 from jobauto_prefect.ledger.parts import SILENT_AFTER
 from jobauto_prefect.ledger.records import PartRecord
+from jobauto_prefect.ledger.service_status import are_running
 from jobauto_prefect.ledger.store import Ledger
 from jobauto_prefect.wording import pluralize
 
@@ -23,9 +24,6 @@ IN_ALL = (
     "JOBAUTO_LEASE_SECONDS",
 )  # fmt: skip
 """Settings that facades and services must have alike, too."""
-
-STARTS = {"facade": "jobauto api start", "services": "jobauto services start",
-          "prefect": "jobauto prefect start"}  # fmt: skip
 
 
 def describe_parts(ledger: Ledger) -> list[dict[str, Any]]:
@@ -64,7 +62,7 @@ def part_findings(ledger: Ledger) -> list[Finding]:
         message = f"none has reported in the last {SILENT_AFTER.total_seconds():.0f} s"
         return [Finding(PARTS, "unknown", message, "start everything: jobauto up")]
     findings = [
-        *_missing(living),
+        *_services(ledger),
         *_keys(living),
         *_versions(living),
         *_clocks(living),
@@ -81,10 +79,12 @@ def _kind(part: PartRecord) -> str:
     return part.kind
 
 
-def _missing(living: Sequence[PartRecord]) -> Iterator[Finding]:
-    for kind, command in STARTS.items():
-        if all(part.kind != kind for part in living):
-            yield Finding(PARTS, "wrong", f"no {kind} part runs", f"start it: {command}")
+def _services(ledger: Ledger) -> Iterator[Finding]:
+    # By their own sign, which those of a former release give, too.
+    with ledger.reading() as session:
+        if not are_running(session, ledger.clock()):
+            help_ = "jobauto services start, or everything: jobauto up"
+            yield Finding(PARTS, "wrong", "the services don't run", help_)
 
 
 def _keys(living: Sequence[PartRecord]) -> Iterator[Finding]:
@@ -108,8 +108,7 @@ def _clocks(living: Sequence[PartRecord]) -> Iterator[Finding]:
     for host, ahead in {part.host: part.clock_ahead for part in living}.items():
         if abs(ahead) > TOLERATED.total_seconds():
             message = f"the clock of {host} is {offset_text(timedelta(seconds=ahead))} the ledger's"
-            help_ = "let chrony or ntpd set the clocks of all machines"
-            yield Finding(PARTS, "wrong", message, help_)
+            yield Finding(PARTS, "wrong", message, SET_CLOCKS)
 
 
 def _servers(servers: Sequence[PartRecord]) -> Iterator[Finding]:

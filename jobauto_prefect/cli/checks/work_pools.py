@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 
-from jobauto_prefect.cli.checks.finding import Finding
+from jobauto_prefect.cli.checks.finding import SET_CLOCKS, Finding
 from jobauto_prefect.clock import TOLERATED, offset_text
 from jobauto_prefect.engine.work_pools import Pool
 from jobauto_prefect.ledger.jobs import workers
@@ -77,7 +77,7 @@ def _silence_finding(listed: ListedWorker) -> Finding:
 def _clock_finding(worker: WorkerRecord) -> Finding:
     difference = offset_text(timedelta(seconds=worker.clock_ahead))
     message = f"the clock of worker {worker.name} on {worker.host} is {difference} the ledger's"
-    return Finding("clock", "warning", message, "let chrony or ntpd set the clocks of all machines")
+    return Finding("clock", "warning", message, SET_CLOCKS)
 
 
 def pool_findings(pool: Pool) -> Iterable[Finding]:

@@ -18,6 +18,7 @@ from jobauto_prefect.errors import NotReady
 from jobauto_prefect.ledger import parts
 from jobauto_prefect.ledger.audit.trail import SERVICE
 from jobauto_prefect.ledger.records import PartRecord
+from jobauto_prefect.ledger.service_status import record_heartbeat
 from jobauto_prefect.ledger.store import Ledger
 from jobauto_prefect.monitoring.ports import Part
 from jobauto_prefect.settings import Settings
@@ -49,6 +50,8 @@ def _store(ledger: Ledger, kind: str, host: str, facts: dict[str, Any], **column
 
 
 def _store_one_of_each(ledger: Ledger, host: str = "first", **facts: Any) -> None:
+    with ledger.writing(SERVICE) as session:
+        record_heartbeat(session)
     for kind, own in (("facade", ALIKE), ("services", ALIKE), ("prefect", SERVER)):
         _store(ledger, kind, host, {**own, **facts})
 
@@ -116,11 +119,18 @@ def test_what_differs_is_named_with_its_machines(
     assert problem.fix
 
 
-def test_a_kind_that_does_not_run_is_missed(ledger: Ledger) -> None:
+def test_a_prefect_of_others_is_no_missing_part(ledger: Ledger) -> None:
+    with ledger.writing(SERVICE) as session:
+        record_heartbeat(session)
+    _store(ledger, "facade", "first", ALIKE)
+    assert _problems(ledger) == []
+
+
+def test_services_that_do_not_run_are_missed(ledger: Ledger) -> None:
     _store(ledger, "facade", "first", ALIKE)
     _store(ledger, "prefect", "first", {**SERVER, "role": "api"})
     messages = [problem.message for problem in _problems(ledger)]
-    assert messages[0] == "no services part runs"
+    assert messages[0] == "the services don't run"
     assert "no Prefect server runs Prefect's background services" in messages[1]
 
 
