@@ -83,6 +83,15 @@ def make_folder(folder: Path, mode: int = PRIVATE) -> None:
             path.chmod(mode)  # regardless of the umask
 
 
+def sync_folder(folder: Path) -> None:
+    """Return when the names of a folder's files are on disk: a rename would be lost by a crash."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
 def private_file(path: str, flags: int) -> int:
     """Open a file, which only its owner may access if it is new: an opener (see `open`)."""
     return os.open(path, flags, 0o600)

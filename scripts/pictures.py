@@ -39,6 +39,7 @@ from tests.support.console import PASSWORD, add_user
 from tests.support.documents import smallest
 from tests.support.paths import ROOT
 from tests.support.ports import free_port
+from tests.support.records import BANK_TYPE
 from tests.support.servers import client, facade, user_token
 
 IMAGES = ROOT / "docs" / "images"
@@ -66,15 +67,6 @@ SCHEDULES: Mapping[str, Mapping[str, Any]] = {
     "Nightly digest": {"interv": "c", "cron": "0 12 * * *"},
 }
 WARNED = "7 of 310 rows had no VAT number"
-TYPE = {
-    "code": "Bank",
-    "name": {"en": "Bank", "cs": "Banka"},
-    "fields": [
-        {"keyword": "BANK_USER", "required": True},
-        {"keyword": "BANK_PIN", "type": "password", "required": True},
-        {"keyword": "BANK_PORT", "type": "integer", "default_value": 443},
-    ],
-}
 
 
 def main() -> None:
@@ -129,7 +121,7 @@ def make_records(rest: httpx.Client, ledger: Ledger) -> Mapping[str, str]:
             raise RuntimeError(f"{path}: {answer.text}")
         return int(answer.json()["id"])
 
-    kind = post("/credential_type/", **TYPE)
+    kind = post("/credential_type/", **BANK_TYPE)
     apps = {
         name: post("/app/", **smallest(name=name, description=text, executable=program,
                                        environment=ENVIRONMENT))

@@ -1,6 +1,5 @@
 """Backs up a running installation."""
 
-import os
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -20,7 +19,7 @@ from jobauto_prefect.backup.installation import (
     versions,
 )
 from jobauto_prefect.errors import Conflict, LedgerUnavailable, NotReady
-from jobauto_prefect.home import PRIVATE
+from jobauto_prefect.home import PRIVATE, sync_folder
 from jobauto_prefect.ledger.audit.trail import Actor, write_entry
 from jobauto_prefect.ledger.database import migration
 from jobauto_prefect.ledger.secrets import rotation_lock
@@ -78,11 +77,7 @@ def create_backup(
             write_entry(session, "Backup", "create", made)
         _require_new(target)
         whole.rename(target)
-        parent = os.open(target.parent, os.O_RDONLY | os.O_DIRECTORY)
-        try:
-            os.fsync(parent)
-        finally:
-            os.close(parent)
+        sync_folder(target.parent)
     return CreatedBackup(target, size, manifest)
 
 

@@ -17,7 +17,7 @@ from pathlib import Path
 from cryptography.fernet import Fernet, InvalidToken, MultiFernet
 
 from jobauto_prefect.errors import Conflict, KeyMissing
-from jobauto_prefect.home import make_folder
+from jobauto_prefect.home import make_folder, sync_folder
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,11 +141,7 @@ def replace_keys(path: Path, keys: Sequence[bytes]) -> None:
     if (owner.st_uid, owner.st_gid) != (os.geteuid(), os.getegid()):
         os.chown(beside, owner.st_uid, owner.st_gid)
     beside.replace(path)
-    folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)
+    sync_folder(path.parent)
 
 
 def _write(descriptor: int, keys: Sequence[bytes]) -> None:

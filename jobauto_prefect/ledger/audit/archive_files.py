@@ -18,6 +18,7 @@ from typing import IO, Any, NamedTuple
 from sqlalchemy import Row, delete, func, select
 
 from jobauto_prefect.errors import AuditDamaged, Conflict
+from jobauto_prefect.home import sync_folder
 from jobauto_prefect.ledger.audit.archives import FORM, digest_of, hmac_of
 from jobauto_prefect.ledger.audit.seal_verification import intact_seals
 from jobauto_prefect.ledger.audit.seals import SEALED, Block, canonical_line, head_of
@@ -156,11 +157,7 @@ def _whole_file(path: Path) -> Iterator[_Digesting]:
         part.unlink()
         raise Conflict(f"another file {path} exists already; name another directory")
     part.rename(path)
-    folder = os.open(path.parent, os.O_RDONLY)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)
+    sync_folder(path.parent)
 
 
 def _keep(ledger: Ledger, actor: Actor, key: str, made: _WrittenArchive) -> AuditArchive:
