@@ -32,6 +32,7 @@ echo "start $(date +%s.%N) $JOBAUTO_JOB_ID" >> "$MARKS/starts"
 trap 'rmdir "$MARKS/live-$JOBAUTO_JOB_ID"; exit 143' TERM
 [ -n "$QUIET" ] || { echo "hello from $COMPANY"; echo "careful" >&2; }
 sleep "$SECONDS_TO_SLEEP" & wait $!
+until [ -z "$ENDS_WITH" ] || [ -e "$ENDS_WITH" ]; do sleep 0.1; done
 rmdir "$MARKS/live-$JOBAUTO_JOB_ID"
 exit "$EXIT_WITH"
 """
@@ -299,6 +300,7 @@ def _definition(executable: Path) -> dict[str, Any]:
             "QUIET": {"type": "string"},
             "SECONDS_TO_SLEEP": {"type": "float", "defval": 0},
             "EXIT_WITH": {"type": "integer", "defval": 0},
+            "ENDS_WITH": {"type": "string"},  # a file: not before it is there
         },
         exitCodes={
             "0": {"description": "All is well", "severity": "success"},

@@ -28,11 +28,14 @@ def test_each_end_is_one_event_whatever_prefect_had_heard(
             "w1", "--limit", str(JOBS), PREFECT_API_URL=f"http://127.0.0.1:{relay.port}/api"
         ) as worker,
     ):
-        jobs = [plant.post_job(QUIET="yes", SECONDS_TO_SLEEP=5) for _ in range(JOBS)]
+        end = plant.marks / "end"
+        end.unlink(missing_ok=True)
+        jobs = [plant.post_job(QUIET="yes", ENDS_WITH=str(end)) for _ in range(JOBS)]
         runs = [plant.run_of(job) for job in jobs]
         for run in runs:
             plant.run_in(run, "RUNNING")
         relay.hold(SET)
+        end.touch()
         for job in jobs:
             assert plant.ended(job)["state"] == "succeeded"
         relay.lose(SET_ALL, 10**6)
