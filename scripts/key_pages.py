@@ -194,14 +194,14 @@ def rewrite(page: str, mark: str, content: str) -> str:
 
 
 def definition_page(page: str) -> str:
-    """Return the page of the definition format, as it is to be."""
+    """Return the up-to-date page of the definition format."""
     lead = "This definition (`statements.app.json`) has every key there is:"
     example = f"{lead}\n\n```json\n{_spread(example_of(schema()))}\n```"
     return _with_keys(rewrite(page, "example", example), schema(), "json")
 
 
 def run_template_page(page: str) -> str:
-    """Return the page of run templates, as it is to be."""
+    """Return the up-to-date page of run templates."""
     return _with_keys(page, record_schema("runtemplate"), "yaml")
 
 

@@ -12,8 +12,9 @@ LINK = re.compile(r"\[([^]]*)\]\((?![a-z]+:|#)([^)#\s]+)(?:#[^)\s]*)?\)")
 ITEM = re.compile(r"(?:-|\d+\.) ")
 
 
-def on_page_markdown(markdown: str, page: Any, files: Any, **_: Any) -> str:
-    """Return a page as the site has it."""
+def on_page_markdown(markdown: str, page: Any, config: Any, files: Any) -> str:
+    """Return a page as the site has it; its keywords are tags, which the search ranks first."""
+    page.meta["tags"] = config.extra["keywords"].get(page.file.src_uri, "").split()
     published = {each.src_uri for each in files if not each.inclusion.is_excluded()}
     existing = {each.src_uri for each in files}
     return without_links_out(spaced(markdown), page.file.src_uri, existing - published)
