@@ -27,7 +27,7 @@ HERE = Path(__file__).parent
 RESULTS = HERE / "results.json"
 DOCS = HERE.parent / "docs"
 SUITE = ("up", "punctuality", "ladder", "sleeping", "output", "grown", "apply")
-OTHERS = ("commands", "events", "gateway", "windows")
+OTHERS = ("commands", "events", "gateway", "memory", "windows")
 """Of single surfaces; the suite would take twice as long with them."""
 
 ALL = (*SUITE, *OTHERS, "growth")
@@ -39,6 +39,7 @@ LONGEST: Mapping[str, int] = {
     "sleeping": 420,
     "grown": 420,
     "events": 900,
+    "memory": 900,
     "growth": 8400,
 }
 """Seconds that one may take, where it needs more."""

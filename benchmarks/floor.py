@@ -28,8 +28,11 @@ AT_ONCE = {"PostgreSQL": 8, "SQLite": 2}
 
 PROGRAM = "/bin/true"
 BUSY = 503
-BROKEN = (httpx.ReadError, httpx.WriteError, httpx.ConnectError, httpx.RemoteProtocolError)
-"""A server that is too busy closes connections that it has not read from for a while."""
+BROKEN = httpx.TransportError
+"""A server that is too busy closes connections that it has not read from for a while, and on SQLite
+it may answer some requests never."""
+
+ANSWER_SECONDS = 20.0
 PAUSE_SECONDS = 0.05  # before what Prefect was too busy for is asked again
 
 
@@ -89,7 +92,7 @@ async def _all(url: str, deployment: str, runs: int, at_once: int) -> dict[str, 
             milliseconds = await prefect.run(deployment)
             taken.append(milliseconds)
 
-    async with httpx.AsyncClient(base_url=url, timeout=60) as http:
+    async with httpx.AsyncClient(base_url=url, timeout=ANSWER_SECONDS) as http:
         prefect = Prefect(http)
         await prefect.run(deployment)  # warm
         began = time.perf_counter()

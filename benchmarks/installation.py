@@ -351,9 +351,13 @@ class Up(Server):
     def _is_ready(self) -> bool:
         return '"ready"' in self._log.read_text()
 
-    def _parts(self, pid: int) -> dict[str, int]:
+    def said(self, event: str) -> list[dict[str, Any]]:
+        """Return the events of this name that it printed."""
         said = [json.loads(line) for line in self._log.read_text().splitlines() if line[0] == "{"]
-        pids = {event["part"]: event["pid"] for event in said if event["event"] == "started"}
+        return [members for members in said if members["event"] == event]
+
+    def _parts(self, pid: int) -> dict[str, int]:
+        pids = {event["part"]: event["pid"] for event in self.said("started")}
         children = Path(f"/proc/{pids['worker']}/task").glob("*/children")
         (watchdog,) = (int(child) for one in children for child in one.read_text().split())
         return {"up": pid, **pids, "watchdog": watchdog}

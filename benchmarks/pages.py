@@ -12,21 +12,41 @@ MOST = 4.0
 
 HEAD = """# Performance
 
-This page answers: how fast the service is, and how much memory and CPU it takes, compared with
-yardsticks of the same run. `make bench` writes it: it installs the package, runs it with
-`jobauto up`, and measures each yardstick by itself. Compare ratios within a run, not figures of
-different runs or machines. `python -m benchmarks.NAME --json` prints the rows of one benchmark.
+This page explains how fast the service is, and how much memory and CPU it takes. Each figure is
+compared with that of a reference program (yardstick) in the same run. `make bench` installs the
+package, runs it with `jobauto up`, and generates this page. Compare ratios within a run, not
+figures from different runs or machines. `python -m benchmarks.NAME --json` prints the rows of one
+benchmark.
+
+- The **floor** is what Prefect's API alone takes for a run: create it, set it to Running, start
+  `/bin/true`, set it to Completed.
+- A **bare Prefect server** is one without jobauto.
+- A **stock worker** is Prefect's own worker for processes. It runs the same jobs.
+- A **burst** is many jobs posted at once. Its rate is measured until all of them have ended.
+- The **knee** is the highest rate at which the median job still ends within 0.3 s of its creation.
+
+{airflow}[Comparison](comparison.md#airflow) compares Airflow with jobauto in other respects.
+
+A goal is what the project aims for. If a goal is not met, plan with the value: you get it on a
+machine like this one.
 
 """
+
+AIRFLOW = """\
+On the same machine, Airflow runs {airflow_per_second} jobs of a burst per second, and jobauto
+{value}. """
 
 
 def page(rows: Sequence[Row], machine: Mapping[str, Any]) -> str:
     """The page, in Markdown."""
     versions = ", ".join(f"{name} {text}" for name, text in machine["versions"].items())
     where = f"{machine['cores']} cores, {machine['architecture']}, Python {machine['python']}"
+    where += "; databases on PostgreSQL on the same machine, unless a row names SQLite"
+    with_airflow = [row for row in rows if "airflow_per_second" in row]
+    head = HEAD.format(airflow="".join(AIRFLOW.format(**row) for row in with_airflow))
     lines = ["| what | value | yardstick | ratio | goal | met |", "|---|---|---|---|---|---|"]
     lines += [_line(row) for row in rows]
-    return f"{HEAD}{where}; {versions}.\n\n![Ratios](images/performance.svg)\n\n" + "\n".join(
+    return f"{head}{where}; {versions}.\n\n![Ratios](images/performance.svg)\n\n" + "\n".join(
         [*lines, ""]
     )
 
