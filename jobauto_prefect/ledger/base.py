@@ -53,7 +53,11 @@ def can_hold(column: Any, number: int) -> bool:
 
 def noun_of(kind: Any) -> str:
     """Return what messages call a record of a kind, or one of its records: `event rule`."""
-    table: str = kind.__tablename__
+    return noun_of_table(kind.__tablename__)
+
+
+def noun_of_table(table: str) -> str:
+    """Return the same for a table's name: messages name records, not tables."""
     known = KINDS.get(table) or KINDS.get(table.replace("_", ""))
     return known.noun if known else table.replace("_", " ")
 

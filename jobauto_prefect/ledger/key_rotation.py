@@ -19,7 +19,7 @@ from sqlalchemy import Column, String, Table, cast, select, update
 
 from jobauto_prefect.errors import Conflict, KeyMissing
 from jobauto_prefect.ledger.audit.trail import Actor, write_entry
-from jobauto_prefect.ledger.base import Base
+from jobauto_prefect.ledger.base import Base, noun_of_table
 from jobauto_prefect.ledger.parts import SIGN_SECONDS, living_parts
 from jobauto_prefect.ledger.records import InstallationValue
 from jobauto_prefect.ledger.secrets import SecretBox, replace_keys, rotation_lock
@@ -82,9 +82,9 @@ def _require_key_elsewhere(ledger: Ledger) -> None:
         }
     if hosts:
         raise Conflict(
-            f"{ledger.box.path} now has a new key and the old one; copy it over the key files on"
-            f" {', '.join(sorted(hosts))}, and repeat this command: it goes on when the parts there"
-            f" have reported the new key, within {SIGN_SECONDS:.0f} s"
+            f"{ledger.box.path} now has a new key and the old one; copy this file over the key"
+            f" files on {', '.join(sorted(hosts))}, and repeat the command: it continues when the"
+            f" parts there have reported the new key, within {SIGN_SECONDS:.0f} s"
         )
 
 
@@ -140,7 +140,7 @@ def _reseal(
             return 0
         changed = box.resealed(sealed)
     except KeyMissing as error:
-        raise KeyMissing(f"{table.name} {number}, {column.name}: {error}") from None
+        raise KeyMissing(f"{noun_of_table(table.name)} {number}, {column.name}: {error}") from None
     if changed:
         new = {**sealed, **changed} if isinstance(value, dict) else changed[column.name]
         # Bypass the session, which would treat this as a change of the record.

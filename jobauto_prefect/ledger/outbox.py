@@ -4,7 +4,7 @@ Here messages are enqueued, claimed and completed; `engine/message_handlers.py` 
 does, and `engine/outbox_worker.py` does it.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from datetime import datetime, timedelta
 from enum import IntEnum, StrEnum
 from typing import Any
@@ -23,6 +23,9 @@ WRITER_SPAN = timedelta(seconds=10)
 
 If the writer dies, others handle it after that; if it is slow, both do, which is harmless.
 """
+
+TOLD_WITHIN = timedelta(seconds=10)
+"""Within what time a worker has told Prefect that a claim was refused."""
 
 FIRST_WAIT = timedelta(seconds=0.5)
 LONGEST_WAIT = timedelta(minutes=5)
@@ -109,6 +112,17 @@ def enqueue(
     return record
 
 
+def enqueue_reschedule(session: WritingSession, job_id: int) -> None:
+    """Have the flow run of a waiting job start at the job's time, whatever Prefect knew before.
+
+    A worker whose claim was refused just before may still tell Prefect the later time of that
+    refusal, so Prefect gets the time again after `TOLD_WITHIN`.
+    """
+    enqueue(session, OutboxKind.RESCHEDULE_RUN, job_id)
+    again = enqueue(session, OutboxKind.RESCHEDULE_RUN, job_id)
+    again.not_before += TOLD_WITHIN
+
+
 def has_enqueued(session: WritingSession) -> bool:
     """Whether a session has enqueued a message."""
     return ENQUEUED in session.info
@@ -122,6 +136,12 @@ def is_pending(session: Session, kind: OutboxKind, subject_id: int) -> bool:
         .limit(1)
     )
     return session.scalar(query) is not None
+
+
+def pending_among(session: Session, kind: OutboxKind, subject_ids: Collection[int]) -> set[int]:
+    """Return those of these subjects that a message of this kind is about."""
+    query = pending_subjects(kind).where(OutboxMessage.subject_id.in_(subject_ids))
+    return set(session.scalars(query))
 
 
 def pending_subjects(kind: OutboxKind) -> Select[tuple[int]]:
@@ -230,9 +250,17 @@ def _postpone(ledger: Ledger, taken: OutboxMessage, wait: timedelta, **changed: 
         )
 
 
-def waiting_messages(session: Session) -> int:
-    """Count the messages that are not completed."""
-    return session.scalar(select(func.count(OutboxMessage.id))) or 0
+def waiting_messages(session: Session, now: datetime) -> int:
+    """Count what Prefect lacks: the messages that are not completed.
+
+    Those that only repeat another one later, see `enqueue_reschedule`, do not count.
+    """
+    repeats = and_(
+        OutboxMessage.kind == OutboxKind.RESCHEDULE_RUN,
+        OutboxMessage.attempts == 0,
+        OutboxMessage.not_before > now,
+    )
+    return session.scalar(select(func.count(OutboxMessage.id)).where(~repeats)) or 0
 
 
 def messages_older_than(session: Session, instant: datetime) -> int:

@@ -164,8 +164,7 @@ def rotation_lock(path: Path) -> Iterator[None]:
         yield
     except BlockingIOError:
         raise Conflict(
-            "the key is being rotated, or a backup is being made, by another command; wait for its"
-            " end"
+            "another command is rotating the key or making a backup; wait until it has ended"
         ) from None
     finally:
         os.close(lock)

@@ -44,7 +44,9 @@ def soft_delete(session: WritingSession, record: Any, switch_off: SwitchOff) -> 
     """
     named = dependents(session, record)
     if named:
-        raise Conflict(f"these depend on it, delete or end them first: {', '.join(named[:SHOWN])}")
+        raise Conflict(
+            f"other records depend on it; delete or end them first: {', '.join(named[:SHOWN])}"
+        )
     lock_object_id(session, record)
     record.retired_at = session.clock()
     if end := ENDINGS.get(type(record)):

@@ -60,7 +60,7 @@ def left_over(session: Session, last: Mark) -> Iterator[str]:
         if session.scalar(select(kind.id).where(kind.id.between(1, number)).limit(1)) is not None:
             yield (
                 f"{name} up to {number} are in archives, and here as well: jobauto audit archive "
-                "lets them leave, or somebody added them"
+                "removes them here, or somebody added them"
             )
 
 

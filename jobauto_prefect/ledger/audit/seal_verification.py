@@ -174,7 +174,7 @@ class _Chain:
                 seal.id, seal.first_id, seal.last_id, seal.gaps, seal.previous, seal.sealed_at
             )
             if hmac_of(self._key, block, entries) != seal.hmac:
-                yield f"{where}: one was changed, or the seal was"
+                yield f"{where}: an entry or the seal was changed"
 
 
 def _from_to(kind: str, first: int, last: int) -> str:
@@ -226,7 +226,7 @@ def _end(session: Session, key: str | None, last: Mark) -> Iterator[str]:
         return
     if mark.number > last.number:
         missing = _from_to("seal", last.number + 1, mark.number)
-        yield f"{missing} missing: the end is cut off, which went up to entry {mark.last_id}"
+        yield f"{missing} missing: the end is cut off (it went up to entry {mark.last_id})"
     elif mark != last:
         yield f"seal {last.number} differs from its mark"
 

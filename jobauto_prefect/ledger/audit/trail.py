@@ -214,6 +214,8 @@ def _changes(record: Any, action: str) -> dict[str, list[Any]]:
         info = column.columns[0].info
         if info.get("audit") is False:
             continue
+        if action == "update" and column.key not in state.committed_state:
+            continue  # not set since the last flush
         before, after = _before_after(record, column.key, action)
         if before != after:
             show = _masked if info.get("secret") else _plain

@@ -22,7 +22,7 @@ CROSSED = frozenset({"40001", "40P01"})
 READ_ONLY = "25006"
 """SQLSTATE of a write to a database that takes none, such as a replica before it takes over."""
 
-NO_WRITES = "the ledger's database takes no writes just now; try again when it does"
+NO_WRITES = "the ledger's database accepts no writes at the moment; try again later"
 
 OF_OTHER_TABLES = frozenset({"42P01", "42703"})
 """SQLSTATEs of a table or column that is not there: an upgrade has removed it meanwhile."""
@@ -59,7 +59,7 @@ def make_engine(url: str, limits: Limits | None = None) -> Engine:
     except (ArgumentError, ValueError):  # the original message would contain the password
         raise NotReady(
             "the address of the ledger's database can't be read; check JOBAUTO_DATABASE_URL, or"
-            " DB_CONNECTION, DB_HOST and DB_PORT, a number from 1 to 65535"
+            " DB_CONNECTION, DB_HOST and DB_PORT (a number from 1 to 65535)"
         ) from None
     if driver not in DRIVERS.values():
         raise NotReady(

@@ -112,8 +112,8 @@ def problem(engine: Engine) -> str | None:
         oldest = _version(connection).get(OLDEST_COLUMN)
         if version > wanted and (oldest is None or oldest > wanted):
             return (
-                f"the ledger's database is at version {version}, for which this program, of"
-                f" version {wanted}, is too old; install the jobauto of the other parts"
+                f"the ledger's database is at version {version}, and this program, of version"
+                f" {wanted}, is too old; install the version of jobauto that the other parts have"
             )
     return None
 

@@ -2,9 +2,9 @@
 
 Each function works inside the caller's transaction and commits nothing.
 
-Locks are taken in one order everywhere: flow-run id, worker, run template (only for attempts at a
-task that do not run in parallel), task, job, credential (only those with a limit), lease; several
-of a kind by ascending id. What was read before a lock is read again after it.
+Locks are taken in one order everywhere: flow-run id, worker, freeze, run template (only for
+attempts at a task that do not run in parallel), task, job, credential (only those with a limit),
+lease; several of a kind by ascending id. What was read before a lock is read again after it.
 
 All row locks are `key_share`: rows that refer to a locked row, such as the next attempt to its
 first, can be inserted meanwhile. Otherwise two holders of one lock each could deadlock.
@@ -33,7 +33,7 @@ from sqlalchemy.orm import Session, joinedload
 from jobauto_prefect.errors import Conflict, Forbidden, NotFound
 from jobauto_prefect.ledger.audit.trail import WritingSession
 from jobauto_prefect.ledger.base import BigId
-from jobauto_prefect.ledger.jobs.freezes import PRESENT
+from jobauto_prefect.ledger.jobs.freezes import PRESENT, lock_present_freeze
 from jobauto_prefect.ledger.queries.jobs import WITH_CONTEXT, WITH_CREDENTIALS
 from jobauto_prefect.ledger.records import (
     Artifact,
@@ -147,6 +147,8 @@ def lock_worker(
             f"worker {name} has been replaced by another start of that name, or was"
             " declared lost; start it again"
         )
+    if freeze is not None:  # so that its end waits for this claim, and finds the job that must wait
+        freeze = lock_present_freeze(session)
     return Claimant(worker, freeze, concerns_task)
 
 
@@ -158,7 +160,8 @@ def require_worker_pool(worker: WorkerRecord | None, pools: Collection[str]) -> 
     """
     if worker is not None and worker.pool not in pools:
         raise Forbidden(
-            f"worker {worker.name} is of work pool {worker.pool}, and this token is not for it"
+            f"worker {worker.name} is of work pool {worker.pool}, and this token is not for that"
+            " pool"
         )
 
 

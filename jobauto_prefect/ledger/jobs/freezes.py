@@ -25,6 +25,16 @@ def lock_unended_freeze(session: WritingSession) -> Freeze | None:
     return session.scalar(select(Freeze).where(Freeze.ended_at.is_(None)).with_for_update())
 
 
+def lock_present_freeze(session: WritingSession) -> Freeze | None:
+    """Keep the active freeze from ending until this transaction ends; return it, or None.
+
+    Several transactions may hold this lock at once.
+    """
+    query = select(Freeze).where(PRESENT).with_for_update(read=True, key_share=True)
+    query = query.execution_options(populate_existing=True)
+    return session.scalar(query, {"now": session.clock()})
+
+
 def freezes_since(session: Session, since: datetime) -> Sequence[Freeze]:
     """Return the freezes that were active after an instant, the oldest first."""
     end = func.coalesce(Freeze.ended_at, Freeze.until)

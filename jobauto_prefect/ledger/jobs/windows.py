@@ -8,10 +8,22 @@ from sqlalchemy import and_, func, or_, select
 from sqlalchemy.orm import Session, contains_eager, joinedload, lazyload
 
 from jobauto_prefect.definitions import Misfire, OnClosed
-from jobauto_prefect.ledger.audit.trail import WritingSession
+from jobauto_prefect.definitions.records.actions import UNSCHEDULED
+from jobauto_prefect.ledger.audit.trail import WritingSession, write_entry
+from jobauto_prefect.ledger.jobs.leases import insert_of
 from jobauto_prefect.ledger.outbox import OutboxKind, enqueue, pending_subjects
-from jobauto_prefect.ledger.records import App, Company, Freeze, Job, Lease, RunTemplate, Task
+from jobauto_prefect.ledger.records import (
+    App,
+    Company,
+    Freeze,
+    InstallationValue,
+    Job,
+    Lease,
+    RunTemplate,
+    Task,
+)
 from jobauto_prefect.ledger.states import LIVE_TASKS, JobState, TaskState
+from jobauto_prefect.settings import Scheduler
 
 MARKS = (RunTemplate.kept_schedule, RunTemplate.next_window, RunTemplate.next_schedule)
 
@@ -38,11 +50,74 @@ def templates_of_other_zone(session: Session, zone: str) -> Sequence[RunTemplate
     return session.scalars(query).all()
 
 
-def templates_with_windows(session: Session, until: datetime) -> Sequence[RunTemplate]:
-    """Return the applied templates with a window before an instant, with their companies."""
+SCHEDULER = "scheduler"
+"""Name of the installation's value, and key in a session's info."""
+
+
+def scheduler_in_charge(session: Session) -> Scheduler:
+    """Return who creates the flow runs of windows; read once in a session."""
+    if SCHEDULER not in session.info:
+        kept = select(InstallationValue.value).where(InstallationValue.name == SCHEDULER)
+        session.info[SCHEDULER] = Scheduler(session.scalar(kept) or Scheduler.PREFECT)
+    return Scheduler(session.info[SCHEDULER])
+
+
+def put_in_charge(session: WritingSession, scheduler: Scheduler) -> bool:
+    """Store who creates the flow runs of windows, and have all deployments follow.
+
+    Return False if another transaction has stored the same, and so has done the rest, too.
+    """
+    former = scheduler_in_charge(session)
+    session.info[SCHEDULER] = scheduler
+    stored = session.execute(
+        insert_of(session, InstallationValue)
+        .values(name=SCHEDULER, value=scheduler)
+        .on_conflict_do_update(
+            index_elements=[InstallationValue.name],
+            set_={"value": scheduler},
+            where=InstallationValue.value != scheduler,
+        )
+        .returning(InstallationValue.name)
+    )
+    if stored.first() is None:
+        return False
+    write_entry(session, "Scheduler", "update", {"in_charge": [former, scheduler]})
+    scheduled = select(RunTemplate.id).where(
+        RunTemplate.interv != UNSCHEDULED, RunTemplate.retired_at.is_(None)
+    )
+    for template_id in session.scalars(scheduled).all():
+        enqueue(session, OutboxKind.APPLY_TEMPLATE, template_id)
+    return True
+
+
+def count_scheduled(session: Session) -> int:
+    """Count the run templates with windows to come."""
+    query = select(func.count(RunTemplate.id)).where(RunTemplate.next_window.is_not(None))
+    return session.scalar(query) or 0
+
+
+Mark = tuple[datetime | None, datetime]
+"""The first window of a run template that is not opened, and when the template was changed."""
+
+
+def marks_until(session: Session, until: datetime) -> dict[int, Mark]:
+    """Return the marks of applied templates with a window before an instant, the first ones first.
+
+    Many templates have few windows: this reads no more of each than shows whether it has changed.
+    """
+    query = (
+        select(RunTemplate.id, RunTemplate.next_window, RunTemplate.updated_at)
+        .where(RunTemplate.next_schedule <= until, RunTemplate.deployment_id.is_not(None))
+        .order_by(RunTemplate.next_schedule)
+    )
+    return {row[0]: (row[1], row[2]) for row in session.execute(query)}
+
+
+def templates_with_windows(session: Session, ids: Collection[int]) -> Sequence[RunTemplate]:
+    """Return templates with their companies, the first to come due first."""
     query = (
         select(RunTemplate)
-        .where(RunTemplate.next_schedule <= until, RunTemplate.deployment_id.is_not(None))
+        .where(RunTemplate.id.in_(ids))
         .order_by(RunTemplate.next_schedule)
         .options(joinedload(RunTemplate.company), lazyload(RunTemplate.assignments))
     )

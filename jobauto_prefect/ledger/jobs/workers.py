@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from typing import Any
 from uuid import UUID, uuid4
 
 from sqlalchemy import Select, delete, select
@@ -32,6 +33,7 @@ class Registration:
     same_place: bool = False
     run_as: Mapping[str, str] = field(default_factory=dict)
     limit: int | None = None
+    facts: Mapping[str, Any] = field(default_factory=dict)
 
 
 def register(
@@ -70,7 +72,7 @@ def register(
     same_host = worker.host == start.host
     worker.pool, worker.host, worker.instance = start.pool, start.host, start.instance
     worker.run_as, worker.limit = dict(start.run_as), start.limit
-    worker.hindrances, worker.clock_ahead = {}, 0.0
+    worker.facts, worker.hindrances, worker.clock_ahead = dict(start.facts), {}, 0.0
     worker.seen_at, worker.lost_at = now, None
     return same_host
 

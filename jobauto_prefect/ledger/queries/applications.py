@@ -1,6 +1,7 @@
 """Queries about applications."""
 
 from collections.abc import Collection, Sequence
+from datetime import datetime
 
 from sqlalchemy import select
 from sqlalchemy.orm import Session
@@ -9,12 +10,23 @@ from jobauto_prefect.ledger.access.ownership import own_first, usable
 from jobauto_prefect.ledger.outbox import OutboxKind, pending_subjects
 from jobauto_prefect.ledger.records import App, AppVersion, OutboxMessage
 
+KNOWN = "keys of applications"
+"""In a session's `info`: by the id of an application its `updated_at`, and its secret keys."""
 
-def apps_usable_by(session: Session, company_id: int | None) -> Sequence[App]:
-    """Return a company's applications, then the shared ones, by id; None: only the shared ones."""
-    mine = () if company_id is None else (company_id,)
-    query = select(App).where(usable(App, mine), App.retired_at.is_(None))
-    return session.scalars(query.order_by(*own_first(App))).all()
+
+def secret_keys_usable_by(session: Session, company_id: int) -> set[str]:
+    """Return the keys that are secret in an application of a company, or in a shared one.
+
+    An application is read once in a session until it changes: `apply` writes many companies.
+    """
+    query = select(App.id, App.updated_at).where(usable(App, (company_id,)))
+    wanted = session.execute(query.where(App.retired_at.is_(None))).tuples().all()
+    known: dict[int, tuple[datetime, set[str]]]
+    known = session.info.setdefault(KNOWN, {})
+    changed = [key for key, at in wanted if key not in known or known[key][0] != at]
+    for app in session.scalars(select(App).where(App.id.in_(changed))) if changed else ():
+        known[app.id] = app.updated_at, app.definition.secret_keys
+    return {key for app_id, _ in wanted for key in known[app_id][1]}
 
 
 def app_with_uuid(session: Session, uuid: str) -> App | None:

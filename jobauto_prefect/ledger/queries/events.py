@@ -89,6 +89,16 @@ def triggers_of(session: Session, template_id: int) -> set[RuleTrigger]:
     }
 
 
+def sqlite_files(session: Session) -> Sequence[str]:
+    """Return the paths of the enabled SQLite event sources, in order."""
+    paths = select(EventSource.db_database).where(
+        EventSource.db_connection == "sqlite",
+        EventSource.enabled.is_(True),
+        EventSource.retired_at.is_(None),
+    )
+    return session.scalars(paths.distinct().order_by(EventSource.db_database)).all()
+
+
 def sources_for(session: Session, company_id: int) -> Sequence[EventSource]:
     """Return the event sources of a company and those without company, by id."""
     mine = or_(EventSource.company_id == company_id, EventSource.company_id.is_(None))

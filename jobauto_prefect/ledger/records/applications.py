@@ -115,7 +115,9 @@ class RunTemplate(Audited, Labelled, Retirable, Base):
     queue, the lowest comes first, None: unchanged.
     `executors` are those that a job may name instead of `executor`.
     Without `max_attempts`, ends worth a retry have three attempts.
-    `applied_parameters` and `applied_paused` are what the Prefect deployment was last given.
+    `applied_parameters` and `applied_paused` are what the Prefect deployment was last given, and
+    `applied_schedule` says whether that included a schedule; None: by an earlier version, which
+    gave it each one that Prefect reads alike.
     `blocks` are foreign Prefect blocks: `block` (type slug/name) and `env`, which maps variables to
     its fields.
     `approved` is what an administrator last saved of it (`jobs/claims/approval.py`).
@@ -176,6 +178,7 @@ class RunTemplate(Audited, Labelled, Retirable, Base):
     deployment_id: Mapped[UUID | None] = mapped_column(index=True, info=UNAUDITED)
     applied_parameters: Mapped[dict[str, Any] | None] = mapped_column(info=UNAUDITED)
     applied_paused: Mapped[bool | None] = mapped_column(info=UNAUDITED)
+    applied_schedule: Mapped[bool | None] = mapped_column(info=UNAUDITED)
     kept_schedule: Mapped[str | None] = mapped_column(info=UNAUDITED)
     next_window: Mapped[datetime | None] = mapped_column(info=UNAUDITED)
     next_schedule: Mapped[datetime | None] = mapped_column(index=True, info=UNAUDITED)

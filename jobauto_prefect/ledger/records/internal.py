@@ -63,8 +63,8 @@ class WorkerRecord(Base):
     `renewal` is the number of this instance's last renewal. `hindrances` are what keeps it from
     working: "disk", "processes" or the name of an executor -> why. `clock_ahead` is how many
     seconds its host's clock is ahead of the ledger's. `limit` is how many jobs it runs at once;
-    None: any number, or unknown. `lost_at` is when somebody declared it lost; then `instance` is
-    nobody's.
+    None: any number, or unknown. `facts` are what it is compared with others by, see `WorkerFacts`.
+    `lost_at` is when somebody declared it lost; then `instance` is nobody's.
     """
 
     __tablename__ = "worker"
@@ -79,6 +79,7 @@ class WorkerRecord(Base):
     hindrances: Mapped[dict[str, str]] = mapped_column(default=dict)
     clock_ahead: Mapped[float] = mapped_column(default=0.0)
     limit: Mapped[int | None]
+    facts: Mapped[dict[str, Any]] = mapped_column(default=dict)
     lost_at: Mapped[datetime | None]
 
 
