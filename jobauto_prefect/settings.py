@@ -98,6 +98,14 @@ SMTP_PORTS: Mapping[SmtpSecurity, int] = {
 }
 
 
+class Scheduler(StrEnum):
+    """Who creates the flow runs of windows."""
+
+    PREFECT = "prefect"  #: Prefect's scheduler, wherever it reads the schedule alike
+    LEDGER = "ledger"  #: the window scheduler
+    AUTO = "auto"  #: by the number of scheduled run templates
+
+
 class Settings(BaseSettings):
     """All settings of the service; `docs/settings.md` documents each.
 
@@ -114,8 +122,8 @@ class Settings(BaseSettings):
     )
     database_listen_url: str = Field(
         default="",
-        description="PostgreSQL URL of the server itself, if the ledger's goes through a pool that "
-        "gives each transaction another session (PgBouncer); default: the ledger's.",
+        description="PostgreSQL URL of the server itself, if the ledger's URL leads to a pool that "
+        "gives each transaction another session (PgBouncer); default: the ledger's URL.",
     )
     database_connections: int = Field(
         default=30, ge=2, le=1000, description="Most connections of a process to PostgreSQL."
@@ -132,7 +140,8 @@ class Settings(BaseSettings):
     database_long_seconds: float = Field(
         default=3600,
         gt=0,
-        description="The same for migrations, and for `jobauto apply` on this machine's ledger.",
+        description="Seconds to wait for an answer in migrations, and in `jobauto apply` on this "
+        "machine's ledger.",
     )
     database_idle_seconds: float = Field(
         default=60,
@@ -154,7 +163,8 @@ class Settings(BaseSettings):
         "default: none, a single server.",
     )
     prefect_ui_url: str = Field(
-        default="", description="Address of Prefect's UI; default: derived from the API's."
+        default="",
+        description="Address of Prefect's UI; default: derived from the address of the API.",
     )
     api_host: str = Field(default="127.0.0.1", description="Address the facade listens on.")
     api_port: int = Field(default=8000, ge=1, le=65535, description="Port of the facade.")
@@ -170,10 +180,15 @@ class Settings(BaseSettings):
         default=None,
         ge=1,
         le=65535 - MANAGEMENT_PORTS,
-        description="First of the management ports, the facade's; default: no management ports.",
+        description="First management port, which is the facade's; default: no management ports.",
     )
-    pool: str = Field(default="jobauto", description="Work pool of templates that name none.")
+    pool: str = Field(default="jobauto", description="Work pool of run templates that name none.")
     timezone: str = Field(default="UTC", description="Time zone of schedules that name none.")
+    scheduler: Scheduler = Field(
+        default=Scheduler.AUTO,
+        description="What creates the flow runs of schedules: prefect, or ledger (the window "
+        "scheduler). auto means ledger above 1,000 scheduled run templates.",
+    )
     language: str = Field(default="en", description="Language of localized texts.")
     lease_seconds: float = Field(
         default=30,
@@ -200,26 +215,26 @@ class Settings(BaseSettings):
     company_pools: Annotated[tuple[str, ...], NoDecode] = Field(
         default=(),
         description="Comma-separated work pools that run templates may name besides the default "
-        "one; ID=POOL allows it only for the company with this id; default: none, "
-        "except what administrators save.",
+        "one; ID=POOL allows a pool only for the company with this id; default: "
+        "none, except in run templates that administrators save.",
     )
     helm_charts: Annotated[tuple[str, ...], NoDecode] = Field(
         default=(),
         description="Comma-separated charts that definitions of companies may install; ID=CHART "
-        "allows it only for the company with this id; default: none, except what "
-        "administrators save.",
+        "allows a chart only for the company with this id; default: none, except in definitions "
+        "that administrators save.",
     )
     kubernetes_namespaces: Annotated[tuple[str, ...], NoDecode] = Field(
         default=(),
         description="Comma-separated namespaces that definitions of companies may name; "
-        "ID=NAMESPACE allows it only for the company with this id; default: none, "
-        "except what administrators save.",
+        "ID=NAMESPACE allows a namespace only for the company with this id; default: none, "
+        "except in definitions that administrators save.",
     )
     kubernetes_service_accounts: Annotated[tuple[str, ...], NoDecode] = Field(
         default=(),
         description="Comma-separated service accounts that run templates may name; ID=ACCOUNT "
-        "allows it only for the company with this id; default: none, except what "
-        "administrators save.",
+        "allows an account only for the company with this id; default: none, except in run "
+        "templates that administrators save.",
     )
     output_limit_bytes: int = Field(
         default=10 * 1024 * 1024, gt=0, description="Bytes of output to keep of one job."
@@ -263,8 +278,8 @@ class Settings(BaseSettings):
     )
     worker_directory: Path | None = Field(
         default=None,
-        description="Folder of the directories of a worker's jobs; default: work in the home, "
-        f"with run_as {RUN_AS_DIRECTORY}.",
+        description="Folder for the directories of a worker's jobs; default: the folder work in "
+        f"the home, or {RUN_AS_DIRECTORY} if run_as is set.",
     )
     worker_limit: int | None = Field(
         default=None,
@@ -273,20 +288,21 @@ class Settings(BaseSettings):
     )
     run_as: Annotated[tuple[str, ...], NoDecode] = Field(
         default=(),
-        description="Comma-separated users of a worker's native jobs: USER, or ID=USER for jobs of "
-        "the company with this id; default: the worker's own.",
+        description="Comma-separated users that a worker's native jobs run as: USER, or ID=USER "
+        "for jobs of the company with this id; default: the worker's own user.",
     )
     docker_url: str | None = Field(
-        default=None, description="Address of Docker's API; default: DOCKER_HOST, or its socket."
+        default=None,
+        description="Address of Docker's API; default: DOCKER_HOST, or Docker's socket.",
     )
     podman_url: str | None = Field(
         default=None,
-        description="Address of Podman's API; default: CONTAINER_HOST, or its socket.",
+        description="Address of Podman's API; default: CONTAINER_HOST, or Podman's socket.",
     )
     kubernetes_namespace: str | None = Field(
         default=None,
-        description="Namespace of jobs whose application names none; default: the cluster "
-        "configuration's.",
+        description="Namespace of jobs whose application names none; default: that of the cluster "
+        "configuration.",
     )
     kubernetes_context: str | None = Field(
         default=None, description="Context of KUBECONFIG; default: the current one."
@@ -316,19 +332,20 @@ class Settings(BaseSettings):
     )
     event_source_targets: Annotated[tuple[str, ...], NoDecode] = Field(
         default=(),
-        description="Comma-separated addresses, CIDR ranges, host names and folders of SQLite "
-        "files that event sources may use; default: all but link-local and metadata "
+        description="Comma-separated addresses, CIDR ranges and host names that event sources may "
+        "use, and folders of their SQLite files; default: all but link-local and metadata "
         "addresses.",
     )
     webhook_urls: Annotated[tuple[WebAddress, ...], NoDecode] = Field(
         default=(),
-        description="Comma-separated addresses to notify of every change and every end of a job.",
+        description="Comma-separated addresses to notify of every change in an event source, and "
+        "of every end of a job.",
     )
     webhook_secret: SecretStr | None = Field(
-        default=None, description="Key that signs the notifications to these addresses."
+        default=None, description="Key that signs the notifications to JOBAUTO_WEBHOOK_URLS."
     )
     webhook_token: SecretStr | None = Field(
-        default=None, description="Sent to these addresses as X-MultiFlexi-Token."
+        default=None, description="Token sent to JOBAUTO_WEBHOOK_URLS as X-MultiFlexi-Token."
     )
     webhook_targets: Annotated[tuple[str, ...], NoDecode] = Field(
         default=(),
@@ -342,7 +359,8 @@ class Settings(BaseSettings):
         default=None,
         ge=1,
         le=65535,
-        description="Port of the mail server; default: 587, 465 with tls, 25 with none.",
+        description="Port of the mail server; default: 587 with starttls, 465 with tls, 25 "
+        "with none.",
     )
     smtp_tls: SmtpSecurity = Field(
         default=SmtpSecurity.STARTTLS,
@@ -366,7 +384,7 @@ class Settings(BaseSettings):
     env_files: Annotated[tuple[str, ...], NoDecode] = Field(
         default=(),
         description="Comma-separated absolute paths of .env files, or of folders of them, that "
-        "credentials may read values from; {company_id} stands for the id of their "
+        "credentials may read values from; {company_id} stands for the id of the credential's "
         "company; default: none.",
     )
     vaults: Annotated[tuple[str, ...], NoDecode] = Field(
@@ -380,18 +398,20 @@ class Settings(BaseSettings):
     sign_in_failures_per_network: int = Field(
         default=5,
         ge=1,
-        description="Failed sign-ins of an account from one network, after which it is refused.",
+        description="After this many failed sign-ins of an account from one network, the network "
+        "is refused for the account.",
     )
     sign_in_failures_per_account: int = Field(
         default=20,
         ge=1,
-        description="Failed sign-ins of an account, after which networks new to it are refused.",
+        description="After this many failed sign-ins of an account, networks new to the account "
+        "are refused.",
     )
     sign_in_failures_of_network: int = Field(
         default=50,
         ge=1,
-        description="Failed sign-ins from one network, of all accounts together, after which it is "
-        "refused for accounts that did not sign in from it in the last 30 days.",
+        description="After this many failed sign-ins from one network, of all accounts together, "
+        "it is refused for accounts that did not sign in from it in the last 30 days.",
     )
     sign_in_window_seconds: float = Field(
         default=300, gt=0, description="Seconds for which a failed sign-in counts."
@@ -471,8 +491,8 @@ class Settings(BaseSettings):
         if not re.fullmatch(REDIS_URL, url.get_secret_value()):
             raise ValueError(
                 "must be a URL such as redis://:PASSWORD@HOST:6379/0, rediss:// for TLS, or"
-                " redis+sentinel://HOST:26379,HOST:26379/MASTER; other characters than letters and"
-                " digits in a password as %XX"
+                " redis+sentinel://HOST:26379,HOST:26379/MASTER; in a password, write characters"
+                " other than letters and digits as %XX"
             )
         return url
 

@@ -123,7 +123,7 @@ def _revision(program: str, content: Content, schema: str) -> str:
                 found = row.partition("\t")[0]  # the ledger's has a second column
     if not found:
         raise BackupDamaged(
-            f"the dump has no table {schema}.{VERSION_TABLE}; name the schema it is of"
+            f"the dump has no table {schema}.{VERSION_TABLE}; name the dump's schema"
             " (search_path), or take a backup of a whole installation"
         )
     return found

@@ -98,7 +98,9 @@ def move_databases(
             _require_current(source, connection)
         schemas, revisions = zip(*map(_require_empty, targets), strict=True)
         if len({*schemas}) < len(targets) and targets[0].is_same(targets[1]):
-            raise Conflict("the new databases are one; name two, or two schemas (search_path)")
+            raise Conflict(
+                "both new databases are the same; name two, or two schemas (search_path)"
+            )
         for target, revision in zip(targets, revisions, strict=True):
             if revision != target.newest_revision:
                 progress(f"creating the tables of {target.name}", 0, 0)

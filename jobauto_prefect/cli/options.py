@@ -38,7 +38,9 @@ def job_argument() -> Any:
         return text
 
     return typer.Argument(
-        metavar="JOB", parser=parse, help="Number of the job, or COMPANY/NAME: its newest one."
+        metavar="JOB",
+        parser=parse,
+        help="Number of the job, or COMPANY/NAME of a run template for its newest job.",
     )
 
 
@@ -64,7 +66,7 @@ Url = Annotated[
     typer.Option(
         "--url",
         metavar="ADDRESS",
-        help="Address of a remote facade, with the token in JOBAUTO_TOKEN. "
+        help="Address of a remote facade; the token is read from JOBAUTO_TOKEN. "
         "Default: this machine's own ledger.",
     ),
 ]
@@ -77,12 +79,12 @@ Lang = Annotated[
     typer.Option(
         "--lang",
         metavar="CODE",
-        help="Language of texts, such as cs; default: JOBAUTO_LANGUAGE. If a text lacks it: "
-        "English, otherwise its first language.",
+        help="Language of texts, such as cs; default: JOBAUTO_LANGUAGE. A text without it is "
+        "shown in English, or else in its first language.",
     ),
 ]
 Limit = Annotated[
-    int | None, typer.Option("--limit", min=1, help="How many to show at most, the newest ones.")
+    int | None, typer.Option("--limit", min=1, help="Show at most this many, the newest ones.")
 ]
 Members = Annotated[
     list[str] | None,
@@ -100,7 +102,7 @@ Secret = Annotated[
     typer.Option(
         "--secret",
         metavar="KEY",
-        help="A secret value, asked for or read from standard input, a line each.",
+        help="Name of a secret value; the value is asked for, or is a line of standard input.",
     ),
 ]
 Unset = Annotated[list[str] | None, typer.Option("--unset", metavar="KEY", help="Remove a value.")]

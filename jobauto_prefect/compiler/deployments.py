@@ -4,7 +4,11 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from jobauto_prefect.compiler.descriptions import describe_application, describe_template
+from jobauto_prefect.compiler.descriptions import (
+    describe_application,
+    describe_schedule,
+    describe_template,
+)
 from jobauto_prefect.compiler.parameters import TITLES, ParameterSchema, parameters
 from jobauto_prefect.compiler.plan import (
     TEMPLATE_LABEL,
@@ -36,7 +40,8 @@ class TemplateFacts:
     `withheld` get their values elsewhere and are no parameters; keys that event rules map get
     theirs at the claim, and a run may be created without them. `name_is_shared` says that another
     application has the same name. `interval` is a code of `schedule.CRON`, or `c` with `cron`;
-    `delay` is in seconds from the start of a window. `topics` are all of the run template,
+    `delay` is in seconds from the start of a window. `by_ledger`: the window scheduler creates the
+    runs of all run templates. `topics` are all of the run template,
     `app_topics` those of its application. `record_url` links to the record.
     """
 
@@ -56,6 +61,7 @@ class TemplateFacts:
     cron: str | None = None
     timezone: str = "UTC"
     delay: int = 0
+    by_ledger: bool = False
     active: bool = True
     note: str | None = None
     topics: Sequence[str] = ()
@@ -111,12 +117,21 @@ def deployment_plan(facts: TemplateFacts, definition: Definition) -> DeploymentP
     name = f"[{facts.name}]({facts.record_url})" if facts.record_url else facts.name
     lead = f"**{name}** for **{facts.company_name}**, executor {facts.executor}"
     schedule = schedule_of(facts.interval, facts.cron, facts.timezone, facts.delay)
+    handed_over = None
+    if schedule is not None and not facts.by_ledger:
+        handed_over = schedule_for_prefect(schedule, active=facts.active)
+    is_apart = schedule is not None and handed_over is None and facts.active
     return DeploymentPlan(
         template_id=facts.template_id,
         flow=flow,
         name=prefect_name(f"{facts.company_slug} - {facts.name}"),
         entrypoint=f"{MODULE}.app_{flow.app_id}",
-        description=describe_template(lead, facts.note, flow.description),
+        description=describe_template(
+            lead,
+            describe_schedule(schedule, by_ledger=facts.by_ledger) if schedule and is_apart else "",
+            facts.note,
+            flow.description,
+        ),
         version=flow.version,
         tags=template_tags(facts.company_slug, facts.topics),
         labels={
@@ -128,7 +143,7 @@ def deployment_plan(facts: TemplateFacts, definition: Definition) -> DeploymentP
         work_queue=facts.queue,
         parameters=shown,
         parameter_schema=_schema(compiled, shown, facts),
-        schedule=schedule_for_prefect(schedule, active=facts.active) if schedule else None,
+        schedule=handed_over,
         paused=not facts.active,
     )
 

@@ -13,6 +13,7 @@ from jobauto_prefect.compiler.markdown import (
     plain_text,
     section,
 )
+from jobauto_prefect.compiler.scheduling.schedule import Schedule
 from jobauto_prefect.definitions import Definition, Variable, default_value, pick_text, to_text
 from jobauto_prefect.definitions.images import image_address
 
@@ -43,9 +44,25 @@ def describe_application(definition: Definition, language: str) -> str:
     )
 
 
-def describe_template(lead: str, note: str | None, application: str) -> str:
-    """Describe a run template: its lead line, its note, and the application's description."""
-    return join_paragraphs(lead, (note or "").strip(), application)
+def describe_template(lead: str, schedule: str, note: str | None, application: str) -> str:
+    """Describe a run template: its lead line, schedule, note, and the application's description."""
+    return join_paragraphs(lead, schedule, (note or "").strip(), application)
+
+
+def describe_schedule(schedule: Schedule, *, by_ledger: bool) -> str:
+    """Say what comes next, and why the deployment has no schedule: `by_ledger`, none has one."""
+    seconds = round(schedule.delay.total_seconds())
+    delayed = f", {seconds} s later" if seconds else ""
+    reason = (
+        "jobauto creates the runs of all run templates"
+        if by_ledger
+        else "Prefect's scheduler would not run it at just these times; jobauto creates its runs"
+    )
+    return (
+        f"**Schedule:** {code(schedule.cron)}, {schedule.zone.key}{delayed}. The deployment has no"
+        f" schedule, because {reason}. The next three, at most a day ahead, are among its upcoming"
+        " runs; `jobauto forecast` shows all."
+    )
 
 
 def _facts(definition: Definition) -> str:

@@ -19,7 +19,7 @@ from jobauto_prefect.definitions.model import (
     VariableType,
     pick_text,
 )
-from jobauto_prefect.definitions.parse import parse, parse_exit_codes, parse_text
+from jobauto_prefect.definitions.parse import cache_by_text, parse, parse_exit_codes, parse_text
 from jobauto_prefect.definitions.patterns import PatternMatcher, pattern_of
 from jobauto_prefect.definitions.placeholders import (
     EVENT_VARIABLES,
@@ -68,6 +68,7 @@ __all__ = [
     "Variable",
     "VariableType",
     "attempts_of",
+    "cache_by_text",
     "check",
     "coerce",
     "default_value",

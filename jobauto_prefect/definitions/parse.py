@@ -2,8 +2,8 @@
 
 import functools
 import json
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, TypeVar
 
 from jobauto_prefect.definitions.kubernetes_section import parse_kubernetes
 from jobauto_prefect.definitions.model import (
@@ -19,10 +19,25 @@ from jobauto_prefect.definitions.model import (
 )
 from jobauto_prefect.definitions.values import to_text
 
-KEPT = 128
-"""Number of parsed definitions in the cache."""
+KEPT, LONG_KEPT = 256, 4
+"""Number of texts in a cache, and of those longer than `LONG`: what is read from one takes several
+times its length."""
+
+LONG = 50_000  # characters
+
+T = TypeVar("T")
 
 LONGEST_EXIT_CODE = 10  # digits; no process can return a longer number
+
+
+def cache_by_text(read: Callable[..., T]) -> Callable[..., T]:
+    """Cache what a function reads from texts of definitions, and few of the long ones."""
+    kept, long_kept = (functools.lru_cache(maxsize=size)(read) for size in (KEPT, LONG_KEPT))
+
+    def cached(text: str, *others: str) -> T:
+        return (kept if len(text) <= LONG else long_kept)(text, *others)
+
+    return cached
 
 
 def parse(document: Mapping[str, Any]) -> Definition:
@@ -74,7 +89,7 @@ def parse(document: Mapping[str, Any]) -> Definition:
     )
 
 
-@functools.lru_cache(maxsize=KEPT)
+@cache_by_text
 def parse_text(document: str) -> Definition:
     """Parse the JSON text of a document like `parse`; the same text only once."""
     return parse(json.loads(document))

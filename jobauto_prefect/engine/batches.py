@@ -5,6 +5,8 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Hashable, Sequence
 from typing import Any, TypeVar
 
+from jobauto_prefect.jobs.isolation import CONCERNS_ALL
+
 Item = TypeVar("Item")
 Answer = TypeVar("Answer")
 
@@ -89,3 +91,28 @@ async def _carry_batch(
             answer.set_exception(result)
         else:
             answer.set_result(result)
+
+
+async def together_or_apart(
+    work: Callable[[Sequence[Item]], Awaitable[Sequence[Answer]]], items: Sequence[Item]
+) -> Sequence[Answer | BaseException]:
+    """Return the answer for each item, from one call; if that fails, from one call for each.
+
+    So no item fails because of another one; the answer for one that fails alone is its error.
+
+    Raises:
+        JobautoError: an error that concerns all items.
+    """
+    try:
+        return await work(items)
+    except CONCERNS_ALL:
+        raise
+    except Exception:
+        if len(items) == 1:
+            raise
+
+    async def alone(item: Item) -> Answer:
+        (answer,) = await work([item])
+        return answer
+
+    return await asyncio.gather(*map(alone, items), return_exceptions=True)

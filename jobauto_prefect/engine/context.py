@@ -15,18 +15,21 @@ from jobauto_prefect.settings import Settings
 P = ParamSpec("P")
 T = TypeVar("T")
 
-CALLS_AT_ONCE = 16
-"""Concurrent calls that create or bind flow runs; those of one deployment are batched."""
+CREATIONS_AT_ONCE = 4
+"""Concurrent calls that create flow runs, one for each deployment. More would not keep Prefect any
+busier, but leave fewer runs of the same deployment for one call, which is half as expensive."""
 
 
 @dataclass(frozen=True, slots=True)
 class EngineContext:
-    """Ledger, Prefect, the settings of both, and the calls that wait to be batched."""
+    """Ledger, Prefect, the settings of both, and what waits to be batched: calls, transactions."""
 
     ledger: Ledger
     prefect: PrefectApi
     settings: Settings
-    batches: Batches = field(default_factory=lambda: Batches(CALLS_AT_ONCE), compare=False)
+    creations: Batches = field(default_factory=lambda: Batches(CREATIONS_AT_ONCE), compare=False)
+    # One that reads starts, and one that binds runs.
+    transactions: Batches = field(default_factory=lambda: Batches(2), compare=False)
     hand_overs: HandOvers = field(default_factory=HandOvers, compare=False)
 
     async def read(

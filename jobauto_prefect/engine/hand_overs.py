@@ -1,13 +1,33 @@
-"""Flow runs that are being created, and not bound to their jobs yet."""
+"""Hand-overs of jobs to Prefect: from what a flow run is created, and which are under way."""
 
 import asyncio
 import contextlib
 from collections import Counter, deque
 from collections.abc import Iterator
+from dataclasses import dataclass
 from uuid import UUID
+from weakref import WeakKeyDictionary
+
+from jobauto_prefect.engine.flow_runs import NewRun
+from jobauto_prefect.ledger.records import OutboxMessage
 
 REMEMBERED = 1000
 WAIT_SECONDS = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """What a job's flow run is created from.
+
+    `deployment_id` is None if the run template has to be applied first.
+    """
+
+    job_id: int
+    template_id: int
+    deployment_id: UUID | None
+    run: NewRun
+    traceparent: str | None
+    is_of_task: bool
 
 
 class HandOvers:
@@ -18,6 +38,9 @@ class HandOvers:
     """
 
     def __init__(self) -> None:
+        self.prepared: WeakKeyDictionary[OutboxMessage, Start] = WeakKeyDictionary()
+        """By the messages of jobs that this process has written itself: nobody need read them."""
+
         self._under_way = Counter[UUID]()
         self._bound = deque[UUID](maxlen=REMEMBERED)
         self._next_end = asyncio.Event()

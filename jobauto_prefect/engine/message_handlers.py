@@ -1,6 +1,5 @@
 """Handlers for each kind of outbox message."""
 
-import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import timedelta
@@ -9,7 +8,9 @@ from typing import Any
 from uuid import UUID
 
 from jobauto_prefect.engine import flow_runs
+from jobauto_prefect.engine.batches import together_or_apart
 from jobauto_prefect.engine.context import EngineContext
+from jobauto_prefect.engine.hand_overs import Start
 from jobauto_prefect.engine.sync.application_flows import apply_app, retire_app
 from jobauto_prefect.engine.sync.credentials import (
     apply_credential,
@@ -24,7 +25,6 @@ from jobauto_prefect.engine.sync.event_rules import apply_rule, retire_rule
 from jobauto_prefect.engine.sync.template_deployments import apply_template, apply_templates
 from jobauto_prefect.errors import JobautoError, NotFound, PrefectRefuses
 from jobauto_prefect.jobs.appearance import run_name
-from jobauto_prefect.jobs.isolation import CONCERNS_ALL
 from jobauto_prefect.jobs.outcome.cancellation import block
 from jobauto_prefect.jobs.outcome.results import (
     PREFECT_STATES,
@@ -44,7 +44,7 @@ from jobauto_prefect.ledger.jobs.flow_runs import (
     window_key,
 )
 from jobauto_prefect.ledger.outbox import OutboxKind
-from jobauto_prefect.ledger.queries.jobs import artifacts_of, job_with_context
+from jobauto_prefect.ledger.queries.jobs import artifacts_of, job_with_context, jobs_with_context
 from jobauto_prefect.ledger.records import Job, OutboxMessage, Task
 from jobauto_prefect.ledger.secrets import SecretBox
 from jobauto_prefect.ledger.states import LIVE_JOBS, JobState
@@ -59,6 +59,9 @@ GONE = "Prefect could not be told how this job ended: its flow run was deleted t
 
 REFUSED_FOR = timedelta(minutes=5)
 """How long Prefect must refuse a job's flow run before the job is blocked."""
+
+FRESH = timedelta(seconds=1)
+"""How long a start is used as its writer prepared it: its run template may change meanwhile."""
 
 CORRECT = "correct what it names, in the run template or in Prefect, and start the job again"
 
@@ -102,46 +105,68 @@ async def _create_run(context: EngineContext, message: OutboxMessage) -> bool:
     A refusal may be temporary, until somebody fixes its cause or finishes an upgrade. If Prefect
     refuses the run for some minutes, the job is blocked for good.
     """
-    start = await context.read(_read_start, message.subject_id, context.ledger.box)
+    start = context.hand_overs.prepared.pop(message, None)
+    if start is None or context.ledger.clock() - message.created_at > FRESH:
+        start = await context.transactions.join(
+            "read", message.subject_id, partial(_read_all, context)
+        )
     if start is None:
         return False
-    job, parameters, is_stale = start
-    with tracing.span("create flow run", job.traceparent, {"jobauto.job_id": job.id}):
-        if job.task_id is not None and await adopt_pauses(context, [job.runtemplate_id]):
+    with tracing.span("create flow run", start.traceparent, {"jobauto.job_id": start.job_id}):
+        if start.is_of_task and await adopt_pauses(context, [start.template_id]):
             return False  # the deployment was paused in Prefect: its windows have ended
         try:
-            await _hand_over(context, job, parameters, message, is_stale=is_stale)
+            await _hand_over(context, start, message)
         except PrefectRefuses as error:
             if context.ledger.clock() - message.created_at < REFUSED_FOR:
                 raise  # it is retried, and until then the job says what it waits for
-            await context.write(_block, job.id, f"{error}; {CORRECT}")
+            await context.write(_block, start.job_id, f"{error}; {CORRECT}")
             return False
         return True
 
 
-def _read_start(
-    session: ReadingSession, job_id: int, box: SecretBox
-) -> tuple[Job, dict[str, Any], bool] | None:
-    """Return a job that needs a flow run, and the run's parameters.
+def prepare_starts(
+    session: ReadingSession | WritingSession, jobs: Sequence[Job], box: SecretBox
+) -> list[Start]:
+    """Return what the flow runs of jobs are created from; their run templates are loaded."""
+    templates = {job.runtemplate_id for job in jobs}
+    unapplied = outbox.pending_among(session, OutboxKind.APPLY_TEMPLATE, templates)
+    return [
+        Start(
+            job.id,
+            job.runtemplate_id,
+            None if job.runtemplate_id in unapplied else job.runtemplate.deployment_id,
+            flow_runs.NewRun(
+                run_name(job),
+                job.schedule,
+                run_parameters(job, box),
+                labels_of(job),
+                window_key(job.runtemplate, job.schedule) if is_of_window(job) else run_key(job),
+            ),
+            job.traceparent,
+            job.task_id is not None,
+        )
+        for job in jobs
+    ]
 
-    The last item says whether its template waits to be applied. None if it needs no run.
-    """
-    job = _read_job(session, job_id)
-    if job is None or not awaits_run(job):
-        return None
-    parameters = run_parameters(job, box)
-    is_unapplied = outbox.is_pending(session, OutboxKind.APPLY_TEMPLATE, job.runtemplate_id)
-    return job, parameters, is_unapplied
+
+async def _read_all(
+    context: EngineContext, job_ids: Sequence[int]
+) -> Sequence[Start | BaseException | None]:
+    """Return what the flow runs of jobs are created from; None: the job needs none."""
+    box = context.ledger.box
+    return await together_or_apart(lambda ids: context.read(_read_starts, ids, box), job_ids)
 
 
-async def _hand_over(
-    context: EngineContext,
-    job: Job,
-    parameters: Mapping[str, Any],
-    message: OutboxMessage,
-    *,
-    is_stale: bool,
-) -> None:
+def _read_starts(
+    session: ReadingSession, job_ids: Sequence[int], box: SecretBox
+) -> list[Start | None]:
+    jobs = [job for job in jobs_with_context(session, job_ids) if awaits_run(job)]
+    starts = {start.job_id: start for start in prepare_starts(session, jobs, box)}
+    return [starts.get(job_id) for job_id in job_ids]
+
+
+async def _hand_over(context: EngineContext, start: Start, message: OutboxMessage) -> None:
     """Bind a job to a new flow run, from a deployment that matches the run template.
 
     Starts come before registrations, so a template that waits to be applied is applied here;
@@ -151,43 +176,36 @@ async def _hand_over(
     Raises:
         PrefectRefuses: it refuses the run even of a deployment that was just applied.
     """
-    deployment_id = job.runtemplate.deployment_id
-    if deployment_id is not None and not is_stale:
+    if start.deployment_id is not None:
         try:
-            await _start(context, job, deployment_id, parameters, message)
+            await _create_and_bind(context, start, start.deployment_id, message)
         except NotFound:
-            logger.info("deployment %s is gone; creating it again", deployment_id)
+            logger.info("deployment %s is gone; creating it again", start.deployment_id)
         except PrefectRefuses as error:
-            logger.info("applying deployment %s again: %s", deployment_id, error)
+            logger.info("applying deployment %s again: %s", start.deployment_id, error)
         else:
             return
-    applied = await apply_template(context, job.runtemplate_id)
+    applied = await apply_template(context, start.template_id)
     if applied is None:
-        raise NotFound(f"run template {job.runtemplate_id} is gone")
-    await _start(context, job, applied.deployment_id, parameters, message)
+        raise NotFound(f"run template {start.template_id} is gone")
+    await _create_and_bind(context, start, applied.deployment_id, message)
 
 
-async def _start(
-    context: EngineContext,
-    job: Job,
-    deployment_id: UUID,
-    parameters: Mapping[str, Any],
-    message: OutboxMessage,
+async def _create_and_bind(
+    context: EngineContext, start: Start, deployment_id: UUID, message: OutboxMessage
 ) -> None:
     """Create the flow run of a job and bind it, each batched with others.
 
     A run that failed before is created alone, so that it can't make a batch fail.
     """
-    key = window_key(job.runtemplate, job.schedule) if is_of_window(job) else run_key(job)
-    run = flow_runs.NewRun(run_name(job), job.schedule, parameters, labels_of(job), key)
     with context.hand_overs.under_way(deployment_id):
-        flow_run_id = await context.batches.join(
+        flow_run_id = await context.creations.join(
             (deployment_id, message.id if message.attempts else None),
-            run,
+            start.run,
             partial(flow_runs.create_runs, context.prefect, deployment_id),
         )
-        binding = job.id, flow_run_id, message
-        await context.batches.join("bind", binding, partial(_bind_all, context))
+        binding = start.job_id, flow_run_id, message
+        await context.transactions.join("bind", binding, partial(_bind_all, context))
         context.hand_overs.note_bound(flow_run_id)
 
 
@@ -212,22 +230,14 @@ Binding = tuple[int, UUID, OutboxMessage]
 async def _bind_all(
     context: EngineContext, bindings: Sequence[Binding]
 ) -> Sequence[BaseException | None]:
-    """Bind jobs to their flow runs in one transaction; if that fails, each in a separate one."""
-    try:
-        await context.write(_bind, bindings)
-    except CONCERNS_ALL:
-        raise
-    except Exception:
-        if len(bindings) == 1:
-            raise
-        each = (context.write(_bind, [binding]) for binding in bindings)
-        return await asyncio.gather(*each, return_exceptions=True)
-    return [None] * len(bindings)
+    """Bind jobs to their flow runs; return the error of each, or None."""
+    return await together_or_apart(lambda some: context.write(_bind, some), bindings)
 
 
-def _bind(session: WritingSession, bindings: Sequence[Binding]) -> None:
+def _bind(session: WritingSession, bindings: Sequence[Binding]) -> list[None]:
     outbox.remove(session, *(message for _, _, message in bindings))
     bind_runs(session, {job_id: flow_run_id for job_id, flow_run_id, _ in bindings})
+    return [None] * len(bindings)
 
 
 async def _cancel_run(context: EngineContext, message: OutboxMessage) -> None:

@@ -5,12 +5,13 @@ import contextlib
 import logging
 import math
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from datetime import timedelta
 
 from jobauto_prefect.definitions.storable import storable_text
 from jobauto_prefect.engine.batches import MOST_TOGETHER
 from jobauto_prefect.engine.context import EngineContext
+from jobauto_prefect.engine.hand_overs import Start
 from jobauto_prefect.engine.message_handlers import OF_JOBS, handle, handle_together
 from jobauto_prefect.errors import (
     JobautoError,
@@ -27,9 +28,9 @@ from jobauto_prefect.logs import log_context
 logger = logging.getLogger(__name__)
 
 AT_ONCE = 8  # messages handled concurrently
-OWN_AT_ONCE = AT_ONCE + 2 * MOST_TOGETHER
-"""Including messages that were just written and are waited for: while some are sent to Prefect in a
-batch, as many gather."""
+OWN_AT_ONCE = AT_ONCE + 5 * MOST_TOGETHER
+"""Including messages that were just written and are waited for: while some are sent to Prefect in
+batches, more gather, several for each of many deployments."""
 
 REGISTRATIONS_AT_ONCE = AT_ONCE // 2
 """The other slots stay free for starts and ends, however long registrations take."""
@@ -84,10 +85,11 @@ class OutboxWorker:
         if self._loop is not None:
             self._loop.call_soon_threadsafe(self._look_again)
 
-    def accept(self, messages: Iterable[OutboxMessage]) -> None:
+    def accept(self, starts: Mapping[OutboxMessage, Start]) -> None:
         """Handle committed messages that were written for this process to handle."""
         if self._loop is not None:
-            self._own.extend(messages)
+            self.context.hand_overs.prepared.update(starts)
+            self._own.extend(starts)
             self._loop.call_soon_threadsafe(self._due.set)
 
     def _look_again(self) -> None:

@@ -20,6 +20,7 @@ from jobauto_prefect.engine.prefect_server.database import prefect_database_url
 from jobauto_prefect.errors import JobautoError, NotReady
 from jobauto_prefect.ledger import parts
 from jobauto_prefect.ledger.audit.trail import SERVICE
+from jobauto_prefect.ledger.queries.events import sqlite_files
 from jobauto_prefect.ledger.records import PartRecord
 from jobauto_prefect.ledger.store import Ledger
 from jobauto_prefect.monitoring.ports import Part
@@ -88,10 +89,17 @@ class PartReport:
             },
         )
         with self.ledger.writing(SERVICE) as session:
+            if self._part is Part.SERVICES:  # they read the sources
+                files = {path: Path(path).is_file() or None for path in sqlite_files(session)}
+                record.facts["sources"] = files
             parts.report(session, record)
 
     def _files(self) -> dict[str, str | None]:
-        """Return digests of the files that credentials read values from; None: it is not there."""
+        """Return digests of the files that facades use; None: it is not there.
+
+        Of the programs that check availability only whether they are there: machines have their
+        own builds of them.
+        """
         found: dict[str, str | None] = {}
         for name in self._settings.env_files:
             # Of files by company the folder that all companies' are in.
@@ -102,6 +110,8 @@ class PartReport:
                 except OSError:
                     text = None
                 found[str(file)] = None if text is None else self._digest(text)
+        for name in self._settings.availability_commands:
+            found[name] = self._digest("executable") if os.access(name, os.X_OK) else None
         return found
 
     def _digest(self, value: object) -> str:

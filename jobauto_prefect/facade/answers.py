@@ -56,8 +56,8 @@ class Owned(Labelled):
     """A record that belongs to a company or is shared."""
 
     company_id: int | None = Field(
-        description="The company it belongs to, and whose run templates alone can use it; null: it "
-        "is shared."
+        description="The company it belongs to; only this company's run templates can use it. "
+        "null: it is shared."
     )
 
 
@@ -82,7 +82,7 @@ class Fault(Answer):
 
 
 class Formats(Answer):
-    """The supported formats, after a request for another one."""
+    """The supported formats, in answer to a request for another format."""
 
     formats: list[str] = Field(description="The supported formats.")
 

@@ -26,6 +26,7 @@ from jobauto_prefect.facade.middleware.transport import TransportMiddleware
 from jobauto_prefect.facade.openapi import docs_page, document
 from jobauto_prefect.facade.resources.crud import build_contract_router
 from jobauto_prefect.facade.service import Service
+from jobauto_prefect.freed_memory import return_freed_memory
 from jobauto_prefect.jobs.timetable import announcements_of
 from jobauto_prefect.ledger.audit.trail import Actor
 from jobauto_prefect.ledger.store import Ledger
@@ -82,8 +83,8 @@ def create_app(
     @contextlib.asynccontextmanager
     async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
         # A command's own copy ends before its caches could be stale: it need not listen.
-        listening = [] if operator is not None else [announcements.run()]
-        beside = [asyncio.create_task(each) for each in (outbox_worker.run(), *listening)]
+        serving = [] if operator is not None else [announcements.run(), return_freed_memory()]
+        beside = [asyncio.create_task(each) for each in (outbox_worker.run(), *serving)]
         yield
         for task in beside:
             task.cancel()

@@ -210,7 +210,7 @@ def table(settings: Settings) -> list[RouteBounds]:
 ABOUT = f"""\
 # Bounds of each route
 
-This page answers: how large a request of each route may be, how many may run at once, and how long
+This page lists how large a request of each route may be, how many may run at once, and how long
 one may take. `make publish` writes it from the code, with the default settings.
 
 `body` is in bytes, counted as they arrive, whatever the request says. `at once` counts in each

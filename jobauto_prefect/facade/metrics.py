@@ -44,7 +44,7 @@ def metrics(who: CurrentUser, service: CurrentService) -> Response:
             " on this machine reads them at the management port (JOBAUTO_MANAGEMENT_PORT)"
         )
     if service.monitor is None:
-        raise NotFound("this is no facade that serves; its metrics are nobody's")
+        raise NotFound("this process serves no facade, so it has no metrics")
     content_type = {"Content-Type": service.monitor.content_type}
     return Response(service.monitor.exposition(), headers=content_type)
 
@@ -125,12 +125,14 @@ def metric_families(figures: Figures) -> Iterator[Family]:
 def _jobs(figures: Figures) -> Iterator[Family]:
     jobs = [Sample(each.number, (each.company, each.state, each.severity)) for each in figures.jobs]
     labels = ("company", "state", "severity")
-    yield Family("jobauto_jobs", "Jobs there are; severity empty: none yet.", jobs, labels)
+    yield Family("jobauto_jobs", "Jobs; severity is empty until a job has one.", jobs, labels)
     lost = sum(each.number for each in figures.jobs if each.state == JobState.LOST)
     yield _single("jobauto_lost_attempts", "Attempts whose worker died or fell silent.", lost)
     leases = figures.leases
-    yield _single("jobauto_leases", "Jobs a worker answers for.", leases.number if leases else 0)
-    about = "Since the longest silent of them was renewed."
+    yield _single(
+        "jobauto_leases", "Jobs that a worker holds a lease for.", leases.number if leases else 0
+    )
+    about = "Seconds since the longest silent lease was renewed."
     yield _single("jobauto_lease_silence_seconds", about, _age(figures, leases))
     states = ("living", "silent", "hindered")
     workers = [
@@ -147,11 +149,11 @@ def _jobs(figures: Figures) -> Iterator[Family]:
 
 def _windows(figures: Figures) -> Iterator[Family]:
     by_state = [Sample(figures.windows.get(state, 0), (state,)) for state in TaskState]
-    yield Family("jobauto_windows", "Windows by what became of them.", by_state, ("state",))
+    yield Family("jobauto_windows", "Windows by the state of their task.", by_state, ("state",))
     opened = sum(figures.windows.values())
     yield _single("jobauto_windows_opened", "Windows that were opened.", opened)
     lately = [Sample(figures.late_windows.get(state, 0), (state,)) for state in TaskState]
-    about = "The same, of windows whose deadline was within the last hour."
+    about = "Windows whose deadline was within the last hour, by the state of their task."
     yield Family("jobauto_windows_last_hour", about, lately, ("state",))
 
 
@@ -159,19 +161,25 @@ def _queues(figures: Figures) -> Iterator[Family]:
     label = ("kind",)
     items = figures.outbox.items()
     depths = [Sample(depth.number, (kind,)) for kind, depth in items]
-    yield Family("jobauto_outbox", "What Prefect has not been told yet.", depths, label)
+    yield Family("jobauto_outbox", "Messages that Prefect has not got yet.", depths, label)
     failing = [Sample(depth.failing, (kind,)) for kind, depth in items]
-    yield Family("jobauto_outbox_failing", "Of these, what failed before.", failing, label)
+    yield Family(
+        "jobauto_outbox_failing",
+        "Messages that Prefect has not got yet and that failed before.",
+        failing,
+        label,
+    )
     ages = [Sample(_age(figures, depth), (kind,)) for kind, depth in items]
-    yield Family("jobauto_outbox_age_seconds", "Age of the oldest of them.", ages, label)
+    about = "Age of the oldest message that Prefect has not got yet."
+    yield Family("jobauto_outbox_age_seconds", about, ages, label)
     dead = [Sample(number, (kind,)) for kind, number in figures.dead_actions.items()]
     webhook = [] if "webhook" in figures.dead_actions else [Sample(0, ("webhook",))]
-    about = "Actions of events that were given up; webhook: nobody accepted it for a day."
+    about = "Actions of events that were given up; webhook: it was not accepted for a day."
     yield Family("jobauto_dead_actions", about, [*dead, *webhook], label)
     failing = [Sample(figures.failing_notices.get(channel, 0), (channel,)) for channel in Channel]
     about = "Notices that wait because they were not accepted."
     yield Family("jobauto_notices_failing", about, failing, ("channel",))
-    about = "Events that started no job of their rule, and will not."
+    about = "Deliveries of events to rules that started no job, and will not."
     yield _single("jobauto_dead_deliveries", about, figures.dead_deliveries)
 
 
@@ -183,13 +191,18 @@ def _sources(figures: Figures) -> Iterator[Family]:
         for source, name in names
         if source.polled_at is not None
     ]
-    about = "Since an event source was looked at last."
+    about = "Seconds since an event source was last read."
     yield Family("jobauto_event_source_look_age_seconds", about, polled, label)
     failing = [Sample(source.failing, name) for source, name in names]
-    yield Family("jobauto_event_source_failing", "Whether that look failed.", failing, label)
+    yield Family(
+        "jobauto_event_source_failing",
+        "Whether an event source's last reading failed.",
+        failing,
+        label,
+    )
     lags = [Sample(_age(figures, source.waiting), name) for source, name in names]
     ends = Sample(_age(figures, figures.ends), ("ends of jobs",))
-    about = "Age of the oldest event of a source that Prefect has not been told of."
+    about = "Age of the oldest event of a source that Prefect has not got yet."
     yield Family("jobauto_event_lag_seconds", about, [*lags, ends], label)
 
 
@@ -200,13 +213,13 @@ def _safety(figures: Figures) -> Iterator[Family]:
     unsealed = figures.unsealed
     about = "Audit entries that no seal covers yet."
     yield _single("jobauto_audit_unsealed", about, unsealed.number if unsealed else 0)
-    about = "Age of the oldest of them."
+    about = "Age of the oldest audit entry that no seal covers yet."
     yield _single("jobauto_audit_unsealed_age_seconds", about, _age(figures, unsealed))
     about = "Facades, services and Prefect servers that run, by version."
     parts = [Sample(number, part) for part, number in figures.parts.items()]
     yield Family("jobauto_parts", about, parts, ("kind", "version"))
     if figures.services_seen_at is not None:
-        about = "Since the services gave their last sign of life."
+        about = "Seconds since the services gave their last sign of life."
         age = _since(figures, figures.services_seen_at)
         yield _single("jobauto_services_silence_seconds", about, age)
 

@@ -43,6 +43,7 @@ def register_worker(
         same_place=hello.same_place,
         run_as=hello.run_as,
         limit=hello.limit,
+        facts=hello.facts.model_dump(),
     )
     same_host = workers.register(session, start, pools, settings.lease_seconds)
     left_over = [
@@ -78,7 +79,7 @@ def declare_worker_lost(session: WritingSession, name: str, settings: Settings) 
     return lost
 
 
-NOT_HELD = "the ledger does not hold this job for running"
+NOT_HELD = "the ledger has no lease for this claim of the job"
 NOT_HAD = "its worker has no process for it"
 
 

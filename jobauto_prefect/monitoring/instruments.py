@@ -47,7 +47,7 @@ class Latencies:
     def __init__(self, registry: CollectorRegistry) -> None:
         self.start = Histogram(
             "jobauto_job_start_seconds",
-            "Time until a worker was granted a job that was created and due, by what created it.",
+            "Time from when a job existed and was due until a worker got it, by what created it.",
             ("schedule_type",),
             buckets=LONG,
             registry=registry,

@@ -71,7 +71,7 @@ class Monitor:
         loops = list(self.loops.by_name.items())
         for name, about, value in (
             ("jobauto_loop_rounds", "Rounds of a loop.", "rounds"),
-            ("jobauto_loop_failures", "Rounds that failed.", "failures"),
+            ("jobauto_loop_failures", "Rounds of a loop that failed.", "failures"),
         ):
             samples = [Sample(getattr(loop, value), (key,)) for key, loop in loops]
             yield Family(name, about, samples, ("loop",), counts=True)

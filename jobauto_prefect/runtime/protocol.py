@@ -372,6 +372,18 @@ class ReportAnswer(Message):
     run_status: RunStatus = Field(alias="story")
 
 
+class WorkerFacts(Message):
+    """What a worker is compared with others by; empty if its release does not say it.
+
+    `charts` are digests of the files in its Helm directory, by their paths in it.
+    """
+
+    version: ShortText = ""
+    prefect: ShortText = ""
+    pid: int | None = None
+    charts: dict[ShortText, ShortText] = Field(default={}, max_length=1000)
+
+
 class WorkerHello(Message):
     """The first message of a worker. `instance` differs for each start; `host` names the machine.
 
@@ -388,6 +400,7 @@ class WorkerHello(Message):
     same_place: bool = False
     run_as: dict[ShortText, ShortText] = {}
     limit: int | None = Field(default=None, ge=1, le=2**31 - 1)
+    facts: WorkerFacts = WorkerFacts()
 
 
 class LeftoverJob(Message):

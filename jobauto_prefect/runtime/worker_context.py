@@ -2,12 +2,16 @@
 
 import asyncio
 import contextlib
+import hashlib
+import importlib.metadata
 import os
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
 from uuid import uuid4
 
-from jobauto_prefect import certificates
+from jobauto_prefect import __version__, certificates
 from jobauto_prefect.retries import retry_until_available
 from jobauto_prefect.runtime.executor import ExecutorContext
 from jobauto_prefect.runtime.executors.registry import open_executors
@@ -20,13 +24,15 @@ from jobauto_prefect.runtime.fitness import (
     check_processes,
     disk_check,
 )
-from jobauto_prefect.runtime.protocol import WorkerHello
+from jobauto_prefect.runtime.protocol import WorkerFacts, WorkerHello
 from jobauto_prefect.runtime.recovery import recover
 from jobauto_prefect.runtime.runner import HeldJobs, Runner
 from jobauto_prefect.runtime.watchdog import process_table
 from jobauto_prefect.runtime.watchdog.client import Watchdog, WatchdogSupervisor
 from jobauto_prefect.runtime.worker_config import WorkerConfig
 from jobauto_prefect.runtime.workspace import WorkerWorkspace
+
+MOST_CHARTS = 1000  # files of the Helm directory that are compared
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +74,7 @@ async def open_worker(plan: WorkerConfig) -> AsyncIterator[WorkerContext]:
             same_place=True,
             run_as=parse_user_names(plan.run_as),
             limit=plan.limit,
+            facts=await asyncio.to_thread(_facts, plan),
         )
         welcome = await retry_until_available(client.hello, hello)
 
@@ -114,6 +121,29 @@ async def open_worker(plan: WorkerConfig) -> AsyncIterator[WorkerContext]:
         await stack.enter_async_context(runner)
         directory = str(workspace.path)
         yield WorkerContext(client, runner, held, fitness, directory, welcome.lease_seconds)
+
+
+def _facts(plan: WorkerConfig) -> WorkerFacts:
+    return WorkerFacts(
+        version=__version__,
+        prefect=importlib.metadata.version("prefect"),
+        pid=os.getpid(),
+        charts=_chart_digests(plan.cluster.helm_directory),
+    )
+
+
+def _chart_digests(folder: Path | None) -> dict[str, str]:
+    """Return digests of the files in the Helm directory, by path; of one that can't be read, ""."""
+    if folder is None:
+        return {}
+    files = (each for each in sorted(folder.rglob("*")) if each.is_file())
+    found = {}
+    for file in islice(files, MOST_CHARTS):
+        digest = ""
+        with contextlib.suppress(OSError), file.open("rb") as opened:
+            digest = hashlib.file_digest(opened, "sha256").hexdigest()[:16]
+        found[os.fsencode(file.relative_to(folder)).decode(errors="replace")] = digest
+    return found
 
 
 def protect_process() -> None:

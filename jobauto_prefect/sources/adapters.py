@@ -158,8 +158,8 @@ class Adapter:
         wrong = [row["inversion"] for row in rows if not _is_number(row["inversion"])]
         if wrong and not changes:
             raise SourceUnavailable(
-                f"the change with the inversion {wrong[0]!r:.{SHOWN}} can't be read, nor what comes"
-                f" after it: give it a whole number of at most {BIGGEST_ID}"
+                f"the change with the inversion {wrong[0]!r:.{SHOWN}} and all later ones can't be"
+                f" read: its inversion must be a whole number of at most {BIGGEST_ID}"
             )
         return changes
 

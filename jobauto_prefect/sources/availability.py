@@ -56,7 +56,7 @@ def fault_of_check(
         )
         yield Fault("/availability/command/0", "command", message)
     if command is not None and PLACEHOLDER.search(command[0]):
-        message = "a program has no placeholder in its path: values could lead to any other program"
+        message = "a program's path can't have a placeholder: a value could name any other program"
         yield Fault("/availability/command/0", "placeholder", message)
     if url is not None and not PLACEHOLDER.match(url):  # one that begins so may be anything
         fault = fault_of_url(PLACEHOLDER.sub("1", url), check_rules(settings))
@@ -66,7 +66,7 @@ def fault_of_check(
     open_ = {field["keyword"] for field in fields or () if not is_secret(field)}
     for name in PLACEHOLDER.findall(url or " ".join(command or ())):
         if fields is not None and name not in open_:
-            message = f"{{{name}}} is no field of this type that may be in plain sight"
+            message = f"{{{name}}} must be a field of this type that is not secret"
             yield Fault(member, "placeholder", message)
 
 

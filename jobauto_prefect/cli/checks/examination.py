@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 import httpx
 
-from jobauto_prefect.cli.checks.finding import SET_CLOCKS, Finding
+from jobauto_prefect.cli.checks.prefect_version import prefect_version_finding
 from jobauto_prefect.cli.checks.setting_names import setting_findings
 from jobauto_prefect.cli.checks.storage import (
     audit_finding,
@@ -19,13 +19,11 @@ from jobauto_prefect.cli.checks.storage import (
     key_findings,
     open_or_report,
 )
-from jobauto_prefect.cli.checks.topology import part_findings
 from jobauto_prefect.cli.checks.work_pools import (
     count_sharing,
     pool_findings,
     trust_findings,
     users_by_pool,
-    worker_findings,
 )
 from jobauto_prefect.cli.service.addresses import read_addresses
 from jobauto_prefect.definitions.environment_names import unsafe_reason
@@ -36,6 +34,7 @@ from jobauto_prefect.engine.context import EngineContext
 from jobauto_prefect.engine.prefect_server.database import prefect_database_url
 from jobauto_prefect.engine.prefect_server.redis import eviction_policy
 from jobauto_prefect.engine.sync.deployment_drift import find_drift, stray_deployments
+from jobauto_prefect.engine.topology import topology_findings
 from jobauto_prefect.engine.work_pools import pools
 from jobauto_prefect.errors import NotReady, PrefectUnavailable
 from jobauto_prefect.jobs.claims.approval import unapproved
@@ -47,6 +46,7 @@ from jobauto_prefect.ledger.outbox import messages_older_than
 from jobauto_prefect.ledger.queries.run_templates import templates_with_context
 from jobauto_prefect.ledger.queries.users import enabled_logins
 from jobauto_prefect.ledger.store import Ledger
+from jobauto_prefect.monitoring.finding import SET_CLOCKS, Finding
 from jobauto_prefect.settings import Settings
 from jobauto_prefect.sources.mail import MailFailed, try_server
 from jobauto_prefect.wording import pluralize
@@ -64,6 +64,7 @@ async def examine(settings: Settings) -> list[Finding]:
     settings = settings.model_copy(update=read_addresses(settings.home))
     findings = [
         *setting_findings(),
+        prefect_version_finding(),
         *database_findings(settings),
         *key_findings(settings),
         *home_findings(settings),
@@ -138,8 +139,7 @@ def _clock_finding(name: str, date: str | None) -> Finding:
 async def _ledger_findings(settings: Settings, ledger: Ledger) -> AsyncIterator[Finding]:
     names, shared, waiting = await asyncio.to_thread(_read_pools, settings, ledger)
     for check in (
-        part_findings,
-        partial(worker_findings, settings),
+        partial(topology_findings, settings),
         partial(approval_findings, settings),
         partial(environment_findings, settings),
         partial(notice_findings, settings),
@@ -232,6 +232,7 @@ def login_findings(ledger: Ledger) -> list[Finding]:
 
 
 ENVIRONMENT = "environment"
+DECLARE = "declare them in the definition"
 NOUNS = {"company": "company", "credential-type": "credential type", "rule": "event rule",
          "template": "run template"}  # fmt: skip
 """By the command name of a record kind."""
@@ -256,14 +257,14 @@ def environment_findings(settings: Settings, ledger: Ledger) -> list[Finding]:
 
 def _record_finding(record: IdleNames) -> Finding:
     names = ", ".join(record.names)
-    message = f"{NOUNS[record.group]} {record.title} has {names}: no job gets it"
+    message = f"{NOUNS[record.group]} {record.title} has values that no job gets: {names}"
     command = f"jobauto {record.group} set {shlex.quote(record.title)}"
     if record.group in ("company", "template"):
         unset = " ".join(f"--unset {shlex.quote(name)}" for name in record.names)
-        return Finding(ENVIRONMENT, "warning", message, f"{command} {unset}; or declare it")
+        return Finding(ENVIRONMENT, "warning", message, f"{command} {unset}; or {DECLARE}")
     member = "fields" if record.group == "credential-type" else "env_mapping"
     return Finding(
-        ENVIRONMENT, "warning", message, f"{command} {member}=JSON without it; or declare it"
+        ENVIRONMENT, "warning", message, f"{command} {member}=JSON without them; or {DECLARE}"
     )
 
 

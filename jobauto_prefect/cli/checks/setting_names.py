@@ -5,7 +5,7 @@ import os
 import re
 from collections.abc import Collection, Iterator
 
-from jobauto_prefect.cli.checks.finding import Finding
+from jobauto_prefect.monitoring.finding import Finding
 from jobauto_prefect.settings import Settings
 from jobauto_prefect.variables import config_files, stored_variables
 

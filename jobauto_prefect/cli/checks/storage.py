@@ -5,13 +5,13 @@ import stat
 from collections.abc import Iterator
 from datetime import timedelta
 
-from jobauto_prefect.cli.checks.finding import Finding
 from jobauto_prefect.errors import AuditDamaged, JobautoError, KeyMissing
 from jobauto_prefect.home import open_paths
 from jobauto_prefect.ledger.audit.seal_verification import verify_newest
 from jobauto_prefect.ledger.opening import open_ledger, tables_of
 from jobauto_prefect.ledger.secrets import load_key
 from jobauto_prefect.ledger.store import Ledger
+from jobauto_prefect.monitoring.finding import Finding
 from jobauto_prefect.settings import RUN_AS_DIRECTORY, Settings
 from jobauto_prefect.wording import pluralize
 
@@ -74,8 +74,8 @@ def home_findings(settings: Settings) -> Iterator[Finding]:
     elif settings.home.is_dir():
         yield Finding("home", "ok", f"{settings.home} and its files are closed to other users")
     if settings.run_as and settings.work_directory.is_relative_to(settings.home):
-        message = f"directories of jobs that run as other users are in the home: {settings.home}"
-        help_ = f"set JOBAUTO_WORKER_DIRECTORY to a place outside, such as {RUN_AS_DIRECTORY}"
+        message = f"jobs that run as other users have directories in the home: {settings.home}"
+        help_ = f"set JOBAUTO_WORKER_DIRECTORY to a place outside it, such as {RUN_AS_DIRECTORY}"
         yield Finding("home", "warning", message, help_)
 
 

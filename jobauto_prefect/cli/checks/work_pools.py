@@ -1,83 +1,21 @@
 """Checks of work pools and workers: who serves them, what hinders them, users of native jobs."""
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from datetime import datetime, timedelta
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from datetime import datetime
 
-from jobauto_prefect.cli.checks.finding import SET_CLOCKS, Finding
-from jobauto_prefect.clock import TOLERATED, offset_text
+from jobauto_prefect.engine.topology import WORKER_PATIENCE
 from jobauto_prefect.engine.work_pools import Pool
-from jobauto_prefect.ledger.jobs import workers
-from jobauto_prefect.ledger.jobs.workers import ListedWorker
 from jobauto_prefect.ledger.queries.lookup import newest_records
 from jobauto_prefect.ledger.records import WorkerRecord
-from jobauto_prefect.ledger.store import Ledger, ReadingSession
-from jobauto_prefect.settings import Settings
-
-WORKER_PATIENCE = timedelta(minutes=2)
-"""How long without a sign of life until a worker counts as gone."""
-
+from jobauto_prefect.ledger.store import ReadingSession
+from jobauto_prefect.monitoring.finding import Finding
 
 MOST_WORKERS = 1000
 
 
 Users = Mapping[str, str]
 """The users of one worker's native jobs, by company id; `""` is for the others."""
-
-
-HELP: Mapping[str, str] = {
-    "disk": "make room in its work directory, or set JOBAUTO_WORKER_DIRECTORY to another one",
-    "processes": "give its machine more memory, or its service more processes and open files",
-    "name": "restart it, with another --name if this one is in use",
-}
-"""What to do if a worker lacks this."""
-
-
-def worker_findings(settings: Settings, ledger: Ledger) -> list[Finding]:
-    """Report workers that can't work, silent workers whose jobs wait for them, and wrong clocks."""
-    with ledger.reading() as session:
-        listed = workers.list_workers(session, None, None)
-        now, lease = ledger.clock(), settings.lease_seconds
-    recent = [
-        worker.record
-        for worker in listed
-        if worker.record.lost_at is None and worker.record.seen_at > now - WORKER_PATIENCE
-    ]
-    silent = [worker for worker in listed if not workers.is_living(worker.record, now, lease)]
-    gone = {worker.record.name for worker in silent}
-    return [
-        *(finding for worker in recent for finding in _hindrance_findings(worker)),
-        *(_silence_finding(worker) for worker in silent if worker.jobs),
-        *(
-            _clock_finding(worker)
-            for worker in recent
-            if worker.name not in gone and abs(worker.clock_ahead) > TOLERATED.total_seconds()
-        ),
-    ]
-
-
-def _hindrance_findings(worker: WorkerRecord) -> Iterator[Finding]:
-    for part, why in worker.hindrances.items():
-        message = f"worker {worker.name} on {worker.host} can't work: {why}"
-        help_ = HELP.get(part, f"check {part} on {worker.host}, or stop this worker")
-        yield Finding("workers", "wrong", message, help_)
-
-
-def _silence_finding(listed: ListedWorker) -> Finding:
-    worker, jobs = listed.record, ", ".join(map(str, listed.jobs))
-    return Finding(
-        "workers",
-        "warning",
-        f"worker {worker.name} on {worker.host} has been silent since"
-        f" {worker.seen_at.isoformat()}, and its jobs {jobs} wait for it",
-        f"restart it, or, if its machine is gone for good: jobauto worker lost '{worker.name}'",
-    )
-
-
-def _clock_finding(worker: WorkerRecord) -> Finding:
-    difference = offset_text(timedelta(seconds=worker.clock_ahead))
-    message = f"the clock of worker {worker.name} on {worker.host} is {difference} the ledger's"
-    return Finding("clock", "warning", message, SET_CLOCKS)
 
 
 def pool_findings(pool: Pool) -> Iterable[Finding]:
@@ -109,8 +47,8 @@ def trust_findings(shared: dict[str, int]) -> Iterable[Finding]:
                 "warning",
                 f"native jobs of {companies} companies run as one user in work pool {name}: they "
                 "can read each other's files and environments",
-                "jobauto worker start --run-as ID=USER for each company, or a pool for each "
-                "(docs/security.md)",
+                "jobauto worker start --run-as ID=USER for each company, or give each company a "
+                "pool (docs/security.md)",
             )
 
 

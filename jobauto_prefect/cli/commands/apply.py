@@ -36,7 +36,9 @@ WOULD_CHANGE = 3
 Prune = Annotated[
     bool,
     typer.Option(
-        "--prune", help="Delete records that are in no file and only have labels of these files."
+        "--prune",
+        help="Delete each record that is in no file, if it has labels and all of them are in the "
+        "files.",
     ),
 ]
 Labels = Annotated[
@@ -44,7 +46,7 @@ Labels = Annotated[
     typer.Option(
         "--label",
         metavar="LABEL",
-        help="Also give every record in the files this label; may be repeated.",
+        help="Give every record in the files this label, too; may be repeated.",
     ),
 ]
 
@@ -58,8 +60,8 @@ def plan(
 ) -> None:
     """Show what applying files would change, and change nothing.
 
-    Compares the files with the records, and the records with Prefect: apply restores what somebody
-    changed there. Exit code 0: nothing would change; 3: something would.
+    It compares the files with the records, and the records with Prefect: apply restores what
+    somebody changed in Prefect. Exit code 0: nothing would change; 3: something would.
 
     Examples: jobauto plan deployments/ · jobauto plan deployments/ --prune --label finance
     """
@@ -90,8 +92,9 @@ def apply(
 ) -> None:
     """Make the records match the files.
 
-    An error in any file stops it before the first change. What the files do not name stays as it
-    is. After an interruption, repeat the command to continue. Files contain no secrets.
+    An error in any file stops the command before the first change. Records and fields that the
+    files do not name stay as they are. After an interruption, repeat the command to continue. Files
+    contain no secrets.
 
     Examples: jobauto apply deployments/ · jobauto apply team.yaml --prune --label team --yes
     """

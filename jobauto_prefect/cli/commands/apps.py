@@ -46,7 +46,7 @@ App = Annotated[
 Side = Annotated[
     str,
     typer.Argument(
-        help="A file, or an application by id, UUID or name, or with @NUMBER or @VERSION "
+        help="A file, or an application by id, UUID or name. @NUMBER or @VERSION after it means "
         "one of its former definitions."
     ),
 ]
@@ -91,7 +91,7 @@ def upgrade(
     """Turn an older definition into a valid one, and report what was changed.
 
     Unchanged parts keep their formatting. Without -o and --in-place the new definition is printed.
-    Exit code 1: something is left that only a person can decide; if the definition would still be
+    Exit code 1: something is left that only a person can decide. If the definition would still be
     invalid, no file is written.
 
     Examples: jobauto app upgrade old.json -o new.json · jobauto app upgrade old.json --in-place
@@ -129,9 +129,11 @@ def import_(
     as_json: Json = False,
     url: Url = None,
 ) -> None:
-    """Import definitions: create or replace applications with the same UUID or else name.
+    """Import definitions.
 
-    An error in any file stops it before the first import. Former definitions are kept.
+    Each definition replaces the application with the same UUID. If the definition has no UUID, it
+    replaces the one with the same name. If there is none, it creates an application. An error in
+    any file stops the command before the first import. Former definitions are kept.
 
     Examples: jobauto app import probe.app.json · jobauto app import apps/ --force
     """
@@ -251,7 +253,9 @@ def _set_enabled(app: str, enabled: bool, as_json: bool, url: str | None) -> Non
 
 @group.command()
 def delete(app: App, yes: Yes = False, as_json: Json = False, url: Url = None) -> None:
-    """Delete an application that no run template uses; it is kept for history.
+    """Delete an application that no run template uses.
+
+    Lists no longer show it, but it is kept for history.
 
     Example: jobauto app delete Probe --yes
     """
@@ -264,7 +268,7 @@ def delete(app: App, yes: Yes = False, as_json: Json = False, url: Url = None) -
 def versions(app: App, as_json: Json = False, url: Url = None) -> None:
     """List an application's former definitions, the latest first.
 
-    Compare one by its number: jobauto app diff APP@NUMBER APP
+    To compare one with the current definition: jobauto app diff APP@NUMBER APP
 
     Example: jobauto app versions Probe
     """

@@ -140,8 +140,8 @@ def verify(
             "--log",
             metavar="FILE",
             errors="replace",
-            help="A log of the services: the seals in it must be in the ledger. - is standard"
-            " input.",
+            help="A log of the services, or - for standard input; the seals that it names must be"
+            " in the ledger.",
         ),
     ] = None,
     archive: Annotated[
@@ -156,10 +156,10 @@ def verify(
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Check that nothing in the audit trail was changed, removed or cut off; if so, exit code 1.
+    """Check whether anything in the audit trail was changed, removed or cut off.
 
-    It reads the ledger of this machine and needs its key. Only the services' logs reveal that the
-    whole database was replaced by an older copy.
+    If so, the exit code is 1. It reads the ledger of this machine and needs its key. Only --log,
+    with a log of the services, reveals that the whole database was replaced by an older copy.
 
     Example: journalctl -u jobauto-services | jobauto audit verify --log -
     """
@@ -205,16 +205,16 @@ def archive_months(
             "--keep",
             metavar="MONTHS",
             min=1,
-            help="Whole months to keep; default: JOBAUTO_KEEP_AUDIT_MONTHS.",
+            help="Whole months to leave in the ledger; default: JOBAUTO_KEEP_AUDIT_MONTHS.",
         ),
     ] = None,
     as_json: Json = False,
 ) -> None:
     """Move old months of the audit trail from the ledger to files, with their seals.
 
-    Writes a file for each month, such as audit-2026-05.jsonl.gz. The ledger keeps their digests, so
-    the trail can be verified without the files, and the files against the trail. After an
-    interruption, repeat the command to continue. It must connect as the owner of the database.
+    Writes a file for each month, such as audit-2026-05.jsonl.gz. The ledger keeps the digests of
+    the files: the trail can be verified without the files, and the files against the trail. After
+    an interruption, repeat the command to continue. It must connect as the owner of the database.
 
     Example: jobauto audit archive /srv/audit --keep 12
     """

@@ -85,8 +85,8 @@ def restore(
 ) -> None:
     """Restore a backup as a new installation, in an empty home (and empty PostgreSQL databases).
 
-    It is frozen until jobauto resume, and its workers' tokens are revoked. Stop the original
-    installation: it would continue with the same work.
+    The new installation is frozen until jobauto resume, and its workers' tokens are revoked. Stop
+    the original installation, which would continue with the same work.
 
     Example: JOBAUTO_HOME=/srv/jobauto jobauto restore jobauto.backup
     """

@@ -26,9 +26,10 @@ secrets = typer.Typer(help="The key of the secret values.", no_args_is_help=True
 
 @database.command()
 def upgrade(as_json: Json = False) -> None:
-    """Create the tables of the ledger, or bring them to this version; Prefect's on PostgreSQL, too.
+    """Create the tables of the ledger, or upgrade them to this version.
 
-    Parts of this release and of the one before may run meanwhile.
+    If Prefect is on PostgreSQL, this does the same for its tables. Parts of this release and of the
+    one before may run meanwhile.
     """
     from jobauto_prefect.cli.service.installation import upgrade_prefect
     from jobauto_prefect.ledger.database import migration
@@ -75,8 +76,8 @@ def move(
 ) -> None:
     """Move the databases of ledger and Prefect from SQLite to PostgreSQL.
 
-    Stop jobauto up first, and create two empty databases. The former ones stay as they are; after
-    an interruption, repeat the command. Without a password in the URL that of PGPASSWORD or
+    Stop jobauto up first, and create two empty databases. The SQLite databases stay as they are.
+    After an interruption, repeat the command. If a URL has no password, that of PGPASSWORD or
     ~/.pgpass is used.
 
     Example: jobauto db move --ledger postgresql://jobauto@db/jobauto
@@ -131,7 +132,8 @@ def _print_move(done: "Move") -> None:
         )
     if done.overriding:
         print_hint(
-            f"the environment still has former addresses, which count: {', '.join(done.overriding)}"
+            "the environment still has former addresses, which take precedence:"
+            f" {', '.join(done.overriding)}"
         )
     print_hint("then start it: jobauto up; check it: jobauto doctor")
 
@@ -190,7 +192,8 @@ def rotate(
 def init(as_json: Json = False) -> None:
     """Create the key that encrypts secret values. An existing key is never replaced.
 
-    Keep a copy of the file, separate from copies of the database: without it the secrets are lost.
+    Keep a copy of the key file, separate from copies of the database: without the key, the secrets
+    are lost.
     """
     from jobauto_prefect.home import close_home
     from jobauto_prefect.ledger.secrets import create_key

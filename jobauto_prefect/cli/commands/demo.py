@@ -34,7 +34,8 @@ if TYPE_CHECKING:
 
 RUNS: tuple[tuple[str, Mapping[str, str], str], ...] = (
     ("acme/Root file system", {}, "succeeded"),
-    ("acme/Load each minute", {}, "succeeded"),
+    # However busy this machine is.
+    ("acme/Load each minute", {"MAX_PER_CORE": "100000"}, "succeeded"),
     ("acme/Probe", {}, "succeeded"),
     ("acme/Probe", {"PROBE_EXIT_CODE": "3", "PROBE_GREETING": "-n $(date)"}, "warning"),
     ("acme/Probe that fails", {}, "failed"),
@@ -95,7 +96,7 @@ def _use_only(home: Path) -> None:
 
 
 async def _demo(keep: bool, started: float) -> bool:
-    from jobauto_prefect.cli.service.addresses import CONSOLE
+    from jobauto_prefect.cli.service.addresses import public_addresses
     from jobauto_prefect.cli.service.installation import prepare_home
     from jobauto_prefect.cli.service.process import ServicePlan, StopRequest, run_service
     from jobauto_prefect.cli.service.stages import plan_stages
@@ -113,9 +114,9 @@ async def _demo(keep: bool, started: float) -> bool:
             return False
         print_line(f"They run after {format_seconds(time.monotonic() - started)}.", style="dim")
         password = prepared.password
-        print_line(f"  Console      {settings.url}{CONSOLE}  (admin / {password})")
-        print_line(f"  Prefect UI   {settings.prefect_ui}/runs  (admin:{password})")
-        print_line(f"  REST facade  {settings.url}/api/v1/index.json  (admin / {password})")
+        for what, address in public_addresses(settings.url, settings.prefect_ui).items():
+            print_line(f"  {what:<11}  {address}")
+        print_line(f"Sign in as admin, password {password}; at Prefect's UI as admin:{password}")
         as_expected = await _show_examples(asked)
         if keep and not asked.stop.is_set():
             print_line("Look around; Ctrl-C ends it.")

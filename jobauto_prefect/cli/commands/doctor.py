@@ -26,15 +26,16 @@ def doctor(
         bool,
         typer.Option(
             "--topology",
-            help="List the running parts on all machines, and only compare them with each other.",
+            help="List the parts on all machines, and check that they agree; skip all other"
+            " checks.",
         ),
     ] = False,
     as_json: Json = False,
 ) -> None:
     """Check this installation: database, migrations, key, Prefect, workers, clocks, work pools.
 
-    Every problem comes with the command that helps. Exit code 1: something is wrong; warnings do
-    not count.
+    For each problem it prints the command that fixes it. Exit code 1: something is wrong; warnings
+    do not count.
 
     Example: jobauto doctor --json
     """
@@ -45,11 +46,12 @@ def doctor(
 
     parts: list[dict[str, Any]] = []
     if topology:
-        from jobauto_prefect.cli.checks.topology import describe_parts, part_findings
         from jobauto_prefect.cli.local_ledger import open_local_ledger
+        from jobauto_prefect.engine.topology import describe_parts, topology_findings
 
         with open_local_ledger() as ledger:
-            parts, findings = describe_parts(ledger), part_findings(ledger)
+            parts = describe_parts(ledger)
+            findings = topology_findings(load_settings(), ledger)
     else:
         findings = asyncio.run(examine(load_settings()))
     healthy = not any(finding.status == "wrong" for finding in findings)

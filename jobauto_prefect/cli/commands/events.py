@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from jobauto_prefect.cli.connection.client import Client
 
 group = typer.Typer(
-    help="Events: changes of sources and ends of run templates, and what they start.",
+    help="Events: changes in event sources, ends of jobs, and what both start.",
     no_args_is_help=True,
 )
 
@@ -47,14 +47,19 @@ def replay(
     event_id: EventId,
     rule: Annotated[
         int | None,
-        typer.Option("--rule", metavar="ID", min=1, help="Start this rule, even if it is newer."),
+        typer.Option(
+            "--rule",
+            metavar="ID",
+            min=1,
+            help="Start this rule, even if it is newer than the event.",
+        ),
     ] = None,
     as_json: Json = False,
     url: Url = None,
 ) -> None:
-    """Replay an event for the rules that failed on it, or for a rule that never saw it.
+    """Replay an event for the rules that failed on it, or with --rule for one that never saw it.
 
-    Without a rule, failed actions and webhooks are repeated, too.
+    Without --rule, failed actions and webhooks are repeated, too.
 
     Example: jobauto event replay 12
     """

@@ -31,11 +31,11 @@ def export(
     ] = None,
     url: Url = None,
 ) -> None:
-    """Write files from which apply would create these records.
+    """Write records to files from which jobauto apply can create them.
 
-    Files contain no secret values: a comment names those left out. A folder gets a file for each
-    company, and definitions exactly as they were imported; on standard output everything is one
-    YAML text.
+    Files contain no secret values: a comment names those left out. With --output, the folder gets a
+    file for each company, and the definitions exactly as they were imported. Standard output gets
+    everything as one YAML text.
 
     Examples: jobauto export -o deployments/ · jobauto export --company acme > acme.yaml
     """

@@ -23,9 +23,9 @@ def files(
     ],
     as_json: Json = False,
 ) -> None:
-    """Write the files that come with the package: units, compose, chart, examples, versions.
+    """Write the files that come with the package: units, compose, chart, examples, man page.
 
-    constraints.txt has the versions that this release was tested with.
+    constraints.txt has the versions of dependencies that this release was tested with.
 
     Example: jobauto files jobauto-files
     """

@@ -27,19 +27,19 @@ def forecast(
     template: Annotated[
         list[str] | None,
         typer.Option(
-            "--template", metavar="TEMPLATE", help="Only this one: an id or company/name."
+            "--template",
+            metavar="TEMPLATE",
+            help="Only this run template: its number, or company/name.",
         ),
     ] = None,
     limit: Annotated[
         int,
-        typer.Option(
-            "--limit", min=1, max=10_000, help="How many to show at most, the first ones."
-        ),
+        typer.Option("--limit", min=1, max=10_000, help="Show at most this many, the first ones."),
     ] = 100,
     as_json: Json = False,
     url: Url = None,
 ) -> None:
-    """Show what will run when: the windows of active run templates, by start time.
+    """Show the coming windows of active run templates, by start time.
 
     Example: jobauto forecast --days 2 --template acme/Nightly
     """

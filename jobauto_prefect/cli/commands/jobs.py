@@ -21,7 +21,7 @@ from jobauto_prefect.cli.records.tables import JOBS
 if TYPE_CHECKING:
     from jobauto_prefect.cli.connection.client import Client
 
-group = typer.Typer(help="Jobs: one attempt each.", no_args_is_help=True)
+group = typer.Typer(help="Jobs: each is one run of a run template.", no_args_is_help=True)
 
 JobName = Annotated[str, job_argument()]
 JobNumber = Annotated[int, number_argument("job")]
@@ -31,7 +31,9 @@ def _values_option(help_: str) -> Any:
     return typer.Option("--env", "-e", metavar="KEY=VALUE", help=help_)
 
 
-Wait = Annotated[bool, typer.Option("--wait", help="Show its output and exit with its result.")]
+Wait = Annotated[
+    bool, typer.Option("--wait", help="Show the job's output; the exit code is that of the job.")
+]
 EnvFile = Annotated[
     Path | None,
     typer.Option(
@@ -39,7 +41,7 @@ EnvFile = Annotated[
         metavar="FILE",
         exists=True,
         dir_okay=False,
-        help="File of such values, one per line; --env overrides it.",
+        help="File of values, one KEY=VALUE per line; --env overrides it.",
     ),
 ]
 Timeout = Annotated[
@@ -102,12 +104,13 @@ def logs(
 def cancel(
     job: JobName,
     reason: Annotated[
-        str | None, typer.Option("--reason", help="Why; kept with the job and shown in Prefect.")
+        str | None,
+        typer.Option("--reason", help="The reason; kept with the job and shown in Prefect."),
     ] = None,
     as_json: Json = False,
     url: Url = None,
 ) -> None:
-    """Cancel a job: a waiting one will not start, a running one is stopped with its children.
+    """Cancel a job: a waiting one will not start, a running one is stopped with its subprocesses.
 
     Example: jobauto job cancel 12 --reason "Wrong data"
     """
@@ -128,7 +131,7 @@ def cancel(
 
 @group.command()
 def delete(job: JobNumber, yes: Yes = False, as_json: Json = False, url: Url = None) -> None:
-    """Delete a job that has ended; it is kept for history.
+    """Delete a job that has ended: lists no longer show it, but it is kept for history.
 
     Example: jobauto job delete 12 --yes
     """
@@ -140,7 +143,9 @@ def delete(job: JobNumber, yes: Yes = False, as_json: Json = False, url: Url = N
 @group.command()
 def retry(
     job: JobName,
-    env: Annotated[list[str] | None, _values_option("Replaces the value it had.")] = None,
+    env: Annotated[
+        list[str] | None, _values_option("A value that replaces the one this job had.")
+    ] = None,
     env_file: EnvFile = None,
     wait: Wait = False,
     timeout: Timeout = None,
@@ -179,7 +184,7 @@ def run(
     """Start a job of a run template.
 
     With --wait, the exit code is 0 if the job ends with success, info or warning, otherwise 1. With
-    --timeout it is 4 if the job is still running then; the job continues.
+    --timeout, it is 4 if the job has not ended after that time; the job continues.
 
     Example: jobauto run acme/backup --env TARGET=/mnt/backup --wait
     """

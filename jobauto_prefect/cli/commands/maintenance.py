@@ -25,14 +25,14 @@ def pause(
         typer.Option(
             "--until",
             metavar="TIME",
-            help="When it ends automatically: 2026-05-01T06:30+02:00, +2h, 06:30. "
-            "Default: only with jobauto resume.",
+            help="When the freeze ends: 2026-05-01T06:30+02:00, +2h, 06:30. "
+            "Default: when you run jobauto resume.",
         ),
     ] = None,
     as_json: Json = False,
     url: Url = None,
 ) -> None:
-    """Freeze for maintenance: no job starts, running ones finish.
+    """Freeze everything for maintenance: no job starts, running ones finish.
 
     Windows within the freeze are excused or moved to its end, as their run templates say
     (on_closed). Repeating the command replaces reason and end.

@@ -46,7 +46,7 @@ def start_api(
     settings = load_settings()
     adopt_prefect_settings(of_server=True)
     log_to_stderr(settings.log_format)
-    _warn_of_unread_names()
+    _warn()
     close_home(settings)
     wait_for_tables(settings)
     options = server_options(settings)
@@ -74,12 +74,12 @@ def start_prefect(
     role: Annotated[
         Role,
         typer.Option(
-            help="What it does, of several servers that share the work: answer requests (api), or"
-            " run Prefect's background services (services). Needs JOBAUTO_REDIS_URL."
+            help="If several servers share the work, what this one does: answer requests (api), or"
+            " run Prefect's background services (services). Both need JOBAUTO_REDIS_URL."
         ),
     ] = Role.ALL,
 ) -> None:
-    """Run a Prefect server with its UI; its files are in the folder prefect of the home.
+    """Run a Prefect server with its UI; the home has its files in the folder "prefect".
 
     People, programs and workers sign in to it with the same logins and tokens as to the facade.
     """
@@ -116,7 +116,7 @@ def start_prefect(
             require_only_server(ledger, settings)
     upgrade_prefect(settings)
     _give_block_key()
-    _warn_of_unread_names(prefect_names())
+    _warn(prefect_names())
     if role is Role.SERVICES:
         from jobauto_prefect.engine.prefect_server.app import run_prefect_services
 
@@ -152,14 +152,16 @@ def _require_shareable(settings: "Settings", role: Role) -> None:
     if role is not Role.ALL and not prefect_database_url(settings).startswith("postgresql"):
         raise NotReady(
             f"--role {role} is for several servers, which can't share Prefect's SQLite database:"
-            " set PREFECT_API_DATABASE_CONNECTION_URL to postgresql+asyncpg://…"
+            " set PREFECT_SERVER_DATABASE_CONNECTION_URL to postgresql+asyncpg://…"
         )
 
 
-def _warn_of_unread_names(prefect_names: Collection[str] | None = None) -> None:
+def _warn(prefect_names: Collection[str] | None = None) -> None:
+    """Warn of unknown settings and of a Prefect that is not tested."""
+    from jobauto_prefect.cli.checks.prefect_version import untested_prefect
     from jobauto_prefect.cli.checks.setting_names import unread_names
 
-    for message in unread_names(prefect_names):
+    for message in (*unread_names(prefect_names), *untested_prefect()):
         logger.warning(message)
 
 
@@ -188,6 +190,8 @@ def _give_block_key() -> None:
 def start_services() -> None:
     """Run the outbox, the reaper of lost jobs, the reconciler, events and the other services."""
     import asyncio
+    import contextlib
+    import signal
 
     from jobauto_prefect.cli.local_ledger import open_local_ledger
     from jobauto_prefect.facade.main import serve_services
@@ -198,11 +202,19 @@ def start_services() -> None:
     settings = load_settings()
     adopt_prefect_settings(of_server=True)
     log_to_stderr(settings.log_format)
-    _warn_of_unread_names()
+    _warn()
     close_home(settings)
     wait_for_tables(settings)
+
+    async def serve_until_stopped() -> None:
+        serving = asyncio.create_task(serve_services(settings, ledger))
+        # The first process of a container gets no signal that it does not handle.
+        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, serving.cancel)
+        with contextlib.suppress(asyncio.CancelledError):
+            await serving
+
     with open_local_ledger() as ledger:
-        asyncio.run(serve_services(settings, ledger))
+        asyncio.run(serve_until_stopped())
 
 
 @worker.command("start")
@@ -221,7 +233,8 @@ def start_worker(
         typer.Option(
             "--run-as",
             metavar="[ID=]USER",
-            help="User of its native jobs, for all companies or one; needs root; may be repeated.",
+            help="User that native jobs run as: of all companies, or of the one with this ID. "
+            "Needs root; may be repeated.",
         ),
     ] = None,
     token_file: Annotated[
@@ -229,10 +242,10 @@ def start_worker(
         typer.Option("--token-file", metavar="FILE", help="File with its token."),
     ] = None,
 ) -> None:
-    """Run a worker until SIGINT or SIGTERM; its jobs may finish, a second signal shortens that.
+    """Run a worker until SIGINT or SIGTERM.
 
-    The token is read from the file or JOBAUTO_WORKER_TOKEN. To create one: jobauto token issue
-    --worker --pool NAME
+    Its jobs then get time to finish; a second signal shortens that time. The token is read
+    from the file or JOBAUTO_WORKER_TOKEN. To create one: jobauto token issue --worker --pool NAME
     """
     import asyncio
 
@@ -252,7 +265,7 @@ def start_worker(
     )
     settings = load_settings(**given, **_neighbours(load_settings()))
     log_to_stderr(settings.log_format)
-    _warn_of_unread_names()
+    _warn()
     close_home(settings)
     asyncio.run(run_worker(settings, pool, name, limit, run_as or (), signal_ready))
 

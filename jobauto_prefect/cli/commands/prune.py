@@ -28,8 +28,8 @@ NAMES = {
 def prune(dry_run: DryRun = False, as_json: Json = False, url: Url = None) -> None:
     """Delete expired data now.
 
-    The settings JOBAUTO_KEEP_… and the key retention of companies and run templates say how long
-    jobs, their output, tasks and events are kept. The services do this once an hour.
+    The settings JOBAUTO_KEEP_… and the retention field of companies and run templates say how long
+    jobs, their output, tasks and events are kept. The services delete expired data once an hour.
 
     Example: jobauto prune --dry-run
     """

@@ -1,4 +1,4 @@
-"""`jobauto reconcile`: corrects changes made in Prefect at once."""
+"""`jobauto reconcile`: corrects now what somebody changed in Prefect."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -14,10 +14,11 @@ COLUMNS = ("record", "in Prefect", "taken over", "restored")
 
 
 def reconcile(as_json: Json = False, url: Url = None) -> None:
-    """Correct at once what somebody changed in Prefect.
+    """Correct what somebody changed in Prefect.
 
-    The records take over pauses, cron expressions and time zones of deployments; everything else is
-    restored. The services do this regularly; this command does it at once, and waits for it.
+    Changed pauses, cron expressions and time zones of deployments are copied to the records;
+    everything else is restored. The services do this regularly; this command does it now, and waits
+    until it is done.
 
     Example: jobauto reconcile
     """

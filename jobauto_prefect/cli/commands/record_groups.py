@@ -165,7 +165,7 @@ def _add_delete(group: typer.Typer, kind: Kind) -> None:
 
     delete.__annotations__["name"] = _name_argument(kind)
     delete.__doc__ = (
-        f"Delete one {kind.noun}; it is kept for history.\n\n"
+        f"Delete one {kind.noun}: lists no longer show it, but it is kept for history.\n\n"
         f"Example: jobauto {kind.command} delete 1 --yes"
     )
     group.command("delete")(delete)
@@ -203,9 +203,11 @@ def _add_test(group: typer.Typer) -> None:
 def _add_import(group: typer.Typer) -> None:
     @group.command("import")
     def import_(paths: Paths, as_json: Json = False, url: Url = None) -> None:
-        """Import credential types: create or replace those with the same UUID or else code.
+        """Import credential types.
 
-        Files of older programs are accepted. An error in any file stops it before the first import.
+        Each type replaces the one with the same UUID, or else the one with the same code. If there
+        is neither, it is created. Files of older programs are accepted. An error in any file stops
+        the command before the first import.
 
         Examples: jobauto credential-type import bank.json · jobauto credential-type import types/
         """

@@ -31,15 +31,15 @@ First = Annotated[
     typer.Argument(metavar="A", help="Source: company/name of a run template, or application."),
 ]
 Second = Annotated[
-    str | None, typer.Argument(metavar="B", help="Target; without it, rules that start A.")
+    str | None, typer.Argument(metavar="B", help="Target. Without it, suggest rules that start A.")
 ]
 
 
 def suggest(first: First, second: Second = None, as_json: Json = False, url: Url = None) -> None:
-    """Suggest how to pass values from A to B; without B, rules for the events that A consumes.
+    """Suggest how to pass values from A to B.
 
-    A and B are run templates (company/name) or applications (number, UUID or name); alone, A is a
-    run template. Nothing is written.
+    A and B are run templates (company/name) or applications (number, UUID or name). Without B, it
+    suggests rules for the events that the run template A consumes. Nothing is written.
 
     Example: jobauto rule suggest acme/Export acme/Process
     """

@@ -57,7 +57,7 @@ def _print_task(task: dict[str, Any]) -> None:
 
 @group.command()
 def retry(task_id: TaskId, as_json: Json = False, url: Url = None) -> None:
-    """Retry a failed or missed window now; the result becomes the task's.
+    """Retry a failed or missed window now; the task gets the result.
 
     Example: jobauto task retry 7
     """

@@ -21,24 +21,28 @@ def up(
     api_port: Annotated[
         int | None,
         typer.Option(
-            min=1, max=65535, help="Port of the REST facade. Default: the last one, else 8000."
+            min=1, max=65535, help="Port of the REST facade. Default: the one used last, or 8000."
         ),
     ] = None,
     prefect_port: Annotated[
         int | None,
-        typer.Option(min=1, max=65535, help="Port of Prefect. Default: the last one, else 4200."),
+        typer.Option(
+            min=1, max=65535, help="Port of Prefect. Default: the one used last, or 4200."
+        ),
     ] = None,
     with_examples: Annotated[
         bool,
-        typer.Option("--examples", help="Apply the examples, with their programs on the PATH."),
+        typer.Option("--examples", help="Apply the examples, and put their programs on the PATH."),
     ] = False,
     as_json: Json = False,
 ) -> None:
     """Run everything on this machine: Prefect, the facade, the services and a worker.
 
-    It runs until Ctrl-C or SIGTERM; jobs may then finish, and a second signal shortens that. The
-    first start creates the key, the tables and the user admin, and prints its password once.
+    It runs until Ctrl-C or SIGTERM, and then gives jobs time to finish; a second signal shortens
+    that time. The first start creates the key, the tables and the user admin, and prints admin's
+    password once.
     """
+    from jobauto_prefect.cli.checks.prefect_version import untested_prefect
     from jobauto_prefect.cli.checks.setting_names import unread_names
     from jobauto_prefect.cli.service.addresses import choose_ports, hold_home, save_ports
     from jobauto_prefect.cli.service.installation import prepare_home, require_free
@@ -51,7 +55,7 @@ def up(
     given = {"api_port": api_port, "prefect_port": prefect_port}
     settings = load_service_settings(load_settings, **choose_ports(load_settings(), given))
     addresses = {"url": settings.url, "prefect_api_url": settings.prefect_api_url}
-    for message in unread_names():
+    for message in (*unread_names(), *untested_prefect()):
         print_hint(escape_controls(message))
     make_home(settings)
     with hold_home(settings.home, addresses) as lock:

@@ -86,7 +86,7 @@ def show(login: Login, as_json: Json = False, url: Url = None) -> None:
 
 @users.command()
 def delete(login: Login, yes: Yes = False, as_json: Json = False, url: Url = None) -> None:
-    """Delete a user; the record is kept for history.
+    """Delete a user: lists no longer show it, but the record is kept for history.
 
     Example: jobauto user delete anna --yes
     """
@@ -102,15 +102,15 @@ def passwd(
         bool,
         typer.Option(
             "--own",
-            help="Change your own at --url: sign in with your current password, not with a token. "
-            "It is asked for, or is the first line of standard input.",
+            help="Change your own password at --url. Sign in with the current one, not with a "
+            "token: you are asked for it, or it is the first line of standard input.",
         ),
     ] = False,
     password_stdin: PasswordStdin = False,
     as_json: Json = False,
     url: Url = None,
 ) -> None:
-    """Set a user's password. This ends their sessions and the tokens of sign-ins.
+    """Set a user's password. This ends the user's sessions and revokes the tokens of logins.
 
     Example: printf %s "$PASSWORD" | jobauto user passwd anna --password-stdin
     """
@@ -188,7 +188,9 @@ def issue(
     worker: Annotated[bool, typer.Option("--worker", help="A token for workers.")] = False,
     pool: Annotated[
         list[str] | None,
-        typer.Option("--pool", metavar="NAME", help="A work pool its workers may serve."),
+        typer.Option(
+            "--pool", metavar="NAME", help="A work pool that workers with this token may serve."
+        ),
     ] = None,
     ttl: Annotated[
         str | None,
@@ -278,7 +280,7 @@ def _token_fields(token: Any, now: Any) -> dict[str, Any]:
 
 @tokens.command()
 def revoke(number: Annotated[int, number_argument("token")], as_json: Json = False) -> None:
-    """Revoke a token, from the next request on.
+    """Revoke a token: the next request with it is refused.
 
     Example: jobauto token revoke 3
     """

@@ -68,10 +68,10 @@ def mark_worker_lost(
     as_json: Json = False,
     url: Url = None,
 ) -> None:
-    """Declare a worker lost, with its machine: its jobs are lost and retried.
+    """Declare that a worker and its machine are lost: its jobs count as lost and are retried.
 
     Only for a machine that will not come back: if it still runs a job, the retry runs at the same
-    time. Refused for a worker that gave a sign of life within the last lease.
+    time. Refused if the worker gave a sign of life in the last JOBAUTO_LEASE_SECONDS.
 
     Example: jobauto worker lost "mill pool"
     """

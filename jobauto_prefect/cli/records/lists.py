@@ -120,8 +120,9 @@ def add_list(group: typer.Typer, listed: ListedKind) -> None:
     )
     kind = listed.kind
     command.__doc__ = (
-        f"List {kind.nouns}, the newest first.\n\nColumns: {', '.join(listed.columns)}; and every "
-        f"field of the records.\n\nExample: jobauto {kind.command} list {kind.listed}"
+        f"List {kind.nouns}, the newest first.\n\nColumns: {', '.join(listed.columns)}. Every field"
+        " of the records can be a column, too.\n\n"
+        f"Example: jobauto {kind.command} list {kind.listed}"
     )
     group.command("list")(command)
 

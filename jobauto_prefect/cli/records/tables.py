@@ -18,9 +18,9 @@ from jobauto_prefect.kinds import KINDS
 
 COMPANY = Filter("company_id", "Only of this company.", "SLUG", kind="company")
 TEMPLATE = Filter("runtemplate_id", "Only of this run template.", "TEMPLATE", kind="runtemplate")
-ENABLED = Filter("enabled", "Only those that are, or only those that are not.", flag=True)
-SINCE = Filter("from", "From this time on.", "TIME")
-UNTIL = Filter("to", "Before this time.", "TIME")
+ENABLED = Filter("enabled", "Only enabled ones; with --not-enabled, only disabled ones.", flag=True)
+SINCE = Filter("from", "Only jobs due at this time or later.", "TIME")
+UNTIL = Filter("to", "Only jobs due before this time.", "TIME")
 
 INTERVALS: Mapping[str, str] = {
     "n": "never",
@@ -81,7 +81,9 @@ TEMPLATES = ListedKind(
     filters={
         "company": COMPANY,
         "app": Filter("app_id", "Only of this application.", "APP", kind="app"),
-        "active": Filter("active", "Only those that are, or only those that are not.", flag=True),
+        "active": Filter(
+            "active", "Only active ones; with --not-active, only inactive ones.", flag=True
+        ),
     },
 )
 JOBS = ListedKind(
@@ -140,7 +142,7 @@ EVENTS = ListedKind(
         "state": Filter("state", "Only in this state: done, owed, dead.", "STATE"),
         "source": Filter("event_source_id", "Only of this event source.", "SOURCE", "eventsource"),
         "template": Filter(
-            "runtemplate_id", "Only ends of this run template.", "TEMPLATE", "runtemplate"
+            "runtemplate_id", "Only ends of this run template's jobs.", "TEMPLATE", "runtemplate"
         ),
         "from_": Filter("from", "From this time on.", "TIME"),
         "to": Filter("to", "Before this time.", "TIME"),

@@ -98,7 +98,7 @@ def public_addresses(url: str, prefect_ui: str) -> dict[str, str]:
         "Console": url + CONSOLE,
         "Prefect UI": prefect_ui,
         "Pages": url + PAGES,
-        "REST": url + DOCUMENTATION,
+        "REST docs": url + DOCUMENTATION,
     }
 
 

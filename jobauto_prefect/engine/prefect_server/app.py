@@ -3,6 +3,7 @@
 import asyncio
 import functools
 import gc
+import importlib
 import os
 import signal
 import threading
@@ -35,12 +36,42 @@ def create_app(*, with_services: bool = True) -> Callable[..., Awaitable[Any]]:
 
 
 def _adapt() -> None:
+    from prefect.settings import get_current_settings
+
     from jobauto_prefect.engine.prefect_server.state_rules import add_state_rules
 
     add_state_rules()
+    broker = importlib.import_module(get_current_settings().server.events.messaging_broker)
+    end_when_cancelled(broker.Consumer)
     add_worker_type()
     bound_states()
     take_over_soon()
+
+
+AGAIN_SECONDS = 0.1
+"""How long a consumer of events that is cancelled may take to end before it is cancelled again."""
+
+
+def end_when_cancelled(consumer: type[Any]) -> None:
+    """Have Prefect's consumers of this class end when they are cancelled.
+
+    They lose a cancellation while redis-py sends a command, because `asyncio.wait_for` of Python
+    3.11 loses one that comes with the result; and while Prefect handles an event, because it then
+    commits in a `finally`, whose error takes the place of the cancellation, and reads on.
+    """
+    run = consumer.run
+
+    async def run_until_cancelled(self: Any, handler: Callable[[Any], Awaitable[None]]) -> None:
+        running = asyncio.ensure_future(run(self, handler))
+        try:
+            await asyncio.shield(running)
+        except asyncio.CancelledError:
+            while not running.done():
+                running.cancel()
+                await asyncio.wait({running}, timeout=AGAIN_SECONDS)
+            raise
+
+    consumer.run = run_until_cancelled
 
 
 TAKEOVER = timedelta(seconds=20)
@@ -61,10 +92,6 @@ def take_over_soon() -> None:
         return
     worker = functools.partial(Worker, redelivery_timeout=TAKEOVER)
     background_workers.Worker = worker  # type: ignore[assignment,attr-defined]
-
-
-STOP_SECONDS = 3.0
-"""How long Prefect's consumers of events may take to stop."""
 
 
 def run_prefect_services(settings: Settings, ledger: Ledger) -> None:
@@ -101,8 +128,7 @@ def run_prefect_services(settings: Settings, ledger: Ledger) -> None:
                 waiting = asyncio.create_task(stopping.wait())
                 await asyncio.wait({services, waiting}, return_when=asyncio.FIRST_COMPLETED)
             services.cancel()
-            # prefect-redis sometimes loses this; the end of the loop cancels what is left again.
-            await asyncio.wait({services}, timeout=STOP_SECONDS)
+            await asyncio.wait({services})
 
     asyncio.run(run())
 

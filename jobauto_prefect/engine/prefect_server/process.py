@@ -5,6 +5,8 @@ import contextlib
 import os
 import sys
 from collections.abc import Mapping
+from importlib.util import find_spec
+from pathlib import Path
 
 import httpx
 
@@ -53,7 +55,12 @@ def prefect_environment(
     """
     home = settings.home / "prefect"
     make_folder(home)  # Prefect creates no parent folders
-    environment = {"PREFECT_HOME": str(home), **QUIET, **inherited}
+    own = {"PREFECT_HOME": str(home), **QUIET}
+    package = find_spec("prefect")
+    if package and package.origin and not os.access(Path(package.origin).parent, os.W_OK):
+        # Prefect writes its UI into its package by default. Its newer name of this setting wins.
+        own["PREFECT_UI_STATIC_DIRECTORY"] = str(home / "ui")
+    environment = {**own, **inherited}
     environment |= redis_environment(settings, inherited, with_services=with_services)
     return environment | {
         "PREFECT_SERVER_API_HOST": settings.api_host,

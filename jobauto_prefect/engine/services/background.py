@@ -30,6 +30,7 @@ from jobauto_prefect.jobs.outcome.loss import mark_lost
 from jobauto_prefect.jobs.overruns import OverrunMonitor
 from jobauto_prefect.jobs.timetable import Timetable, timetable_of
 from jobauto_prefect.jobs.windows.due_windows import follow_zone
+from jobauto_prefect.jobs.windows.schedulers import follow_scheduler
 from jobauto_prefect.ledger import notices, service_status
 from jobauto_prefect.ledger.audit.seals import Sealer
 from jobauto_prefect.ledger.audit.trail import SERVICE, WritingSession
@@ -69,6 +70,7 @@ REAPS_PER_LEASE = 10
 REAPS_PER_LEASE_IDLE = 3
 """While there are no leases: one granted between two looks has not expired by the next."""
 
+SCHEDULER_SECONDS = 60.0
 LOOKOUT_SECONDS = 10.0
 WATCH_SECONDS = 15.0
 AHEAD_SECONDS = 30.0
@@ -115,6 +117,7 @@ async def run_services(
         for topic, work in wanted_work.items():
             tasks.create_task(_run_when_wanted(wanted[topic], work, loops.loop(topic)))
         for name, seconds, work in (
+            ("scheduler", SCHEDULER_SECONDS, partial(context.write, follow_scheduler, settings)),
             ("lookout", LOOKOUT_SECONDS, MissingRunMonitor(context).look),
             ("ahead", AHEAD_SECONDS, partial(look_ahead, context, UpcomingRuns(context))),
             ("reaper", settings.lease_seconds / REAPS_PER_LEASE, reaper.reap),

@@ -25,7 +25,6 @@ from jobauto_prefect.engine.sync.deployment_comparison import PrefectObject
 from jobauto_prefect.engine.sync.drift import Differences, ObjectComparison
 from jobauto_prefect.engine.sync.record_locks import hold_record
 from jobauto_prefect.errors import Conflict, NotFound
-from jobauto_prefect.jobs.isolation import apart
 from jobauto_prefect.ledger.audit.trail import WritingSession
 from jobauto_prefect.ledger.outbox import OutboxKind, enqueue
 from jobauto_prefect.ledger.prefect_objects import enqueue_deletion
@@ -217,14 +216,13 @@ class BlockTypeComparison(ObjectComparison[CredentialType, BlockTypePlan]):
         return differing_type_fields(plan, found)
 
     async def read_present(
-        self, ids: Collection[UUID | None]
-    ) -> tuple[dict[UUID | None, PrefectObject | None], set[UUID | None]]:
-        """Read each block type separately: Prefect can't query them by id."""
-        present = dict[UUID | None, PrefectObject | None]()
-        for each in ids:
-            with apart(f"block type {each}"):
-                present[each] = await self.context.prefect.get_or_none(f"/block_types/{each}")
-        return present, {*ids} - present.keys()
+        self, planned: Collection[tuple[UUID | None, BlockTypePlan]]
+    ) -> tuple[dict[UUID | None, PrefectObject], set[UUID | None]]:
+        """Read the block types by their slugs: Prefect can't query them by id."""
+        ids = {plan.slug: object_id for object_id, plan in planned}
+        objects, unreadable = await self.context.prefect.find(self.collection, ids, "slug")
+        present: dict[UUID | None, PrefectObject] = {UUID(each["id"]): each for each in objects}
+        return present, {ids[slug] for slug in unreadable}
 
     def company_of(self, _record: CredentialType) -> None:
         """Return None: types belong to all companies."""

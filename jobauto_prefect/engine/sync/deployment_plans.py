@@ -14,10 +14,12 @@ from jobauto_prefect.compiler.plan import (
 )
 from jobauto_prefect.compiler.scheduling.schedule import Schedule, schedule_of
 from jobauto_prefect.console_addresses import page_address
+from jobauto_prefect.definitions.records.actions import UNSCHEDULED
 from jobauto_prefect.definitions.records.credentials import provided_variables
 from jobauto_prefect.engine.sync.application_flows import name_is_shared
 from jobauto_prefect.errors import KeyMissing
 from jobauto_prefect.jobs.claims.approval import unapproved_priority
+from jobauto_prefect.ledger.jobs.windows import scheduler_in_charge
 from jobauto_prefect.ledger.queries.events import GivenByRules, given_by_rules
 from jobauto_prefect.ledger.queries.run_templates import templates_of_app
 from jobauto_prefect.ledger.queries.topics import topics_of
@@ -25,7 +27,7 @@ from jobauto_prefect.ledger.records import Job, RunTemplate
 from jobauto_prefect.ledger.secrets import SecretBox
 from jobauto_prefect.ledger.store import ReadingSession
 from jobauto_prefect.runtime.output.masking import Masker
-from jobauto_prefect.settings import Settings
+from jobauto_prefect.settings import Scheduler, Settings
 
 
 def desired_deployment(
@@ -67,6 +69,8 @@ def desired_deployment(
         cron=template.cron,
         timezone=template.zone_name(settings.timezone),
         delay=template.delay,
+        by_ledger=template.interv != UNSCHEDULED
+        and scheduler_in_charge(session) is Scheduler.LEDGER,
         active=template.active and app.enabled and company.enabled,
         note=template.note,
         topics=topics_of(template),

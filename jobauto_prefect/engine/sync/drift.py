@@ -186,9 +186,7 @@ class ObjectComparison(Comparison[Record, Plan]):
     ) -> tuple[list[Drift[Plan]], int]:
         """Find what differs on a page of records above an id."""
         page, planned = await self.context.read(self._read_plans, after_id, among)
-        present, unreadable = await self.read_present(
-            [object_id for object_id, _ in planned.values()]
-        )
+        present, unreadable = await self.read_present(list(planned.values()))
         drifts = []
         for record_id, (object_id, plan) in planned.items():
             if object_id in unreadable:
@@ -211,13 +209,14 @@ class ObjectComparison(Comparison[Record, Plan]):
         return [record.id for record in records], planned
 
     async def read_present(
-        self, ids: Collection[UUID | None]
-    ) -> tuple[Mapping[UUID | None, PrefectObject | None], Collection[UUID | None]]:
-        """Read the objects with these ids; missing ones are omitted, or None.
+        self, planned: Collection[tuple[UUID | None, Plan]]
+    ) -> tuple[Mapping[UUID | None, PrefectObject], Collection[UUID | None]]:
+        """Read the objects with these ids; missing ones are omitted.
 
         The second result has the ids of those that Prefect can't read.
         """
-        objects, unreadable = await self.context.prefect.find(self.collection, map(str, ids))
+        ids = [str(object_id) for object_id, _ in planned]
+        objects, unreadable = await self.context.prefect.find(self.collection, ids)
         return {UUID(found["id"]): found for found in objects}, {*map(UUID, unreadable)}
 
 

@@ -81,11 +81,13 @@ async def apply_templates(
             if isinstance(outcome := outcomes[template_id], Applied)
         ]
         by_id = {registration.plan.template_id: registration for registration in registrations}
-        for outlook in await asyncio.to_thread(_remember, context, lock, by_id):
+        outlooks = await asyncio.to_thread(_remember, context, lock, by_id)
+        waiting = await upcoming_runs.read_waiting(context, outlooks) if outlooks else {}
+        for outlook in outlooks:
             registration = by_id[outlook.template_id]
             try:
                 await upcoming_runs.sync_upcoming_runs(
-                    context, outlook, changed=registration.changed
+                    context, outlook, waiting[outlook.deployment_id], changed=registration.changed
                 )
                 await asyncio.to_thread(_finish, context, lock, [registration])
             except JobautoError as error:
@@ -144,37 +146,53 @@ async def _check_stays(context: EngineContext, deployment_id: UUID) -> None:
         raise Locked(f"deployment {deployment_id} is being deleted with its former run template")
 
 
+LOOK_TOGETHER = 50
+"""Run templates that are locked together while their upcoming runs are created."""
+
+LOOK_SECONDS = 60.0
+"""How long one round takes; the next one goes on."""
+
+
 async def look_ahead(context: EngineContext, outlooks: upcoming_runs.UpcomingRuns) -> None:
     """Show upcoming windows in Prefect: name its own runs, and create those it does not create.
 
     Raises:
         PrefectUnavailable: Prefect does not answer.
     """
-    for template_id in await outlooks.look():
-        with apart(f"run template {template_id}"):
-            await _look_at(context, outlooks, template_id)
+    until = asyncio.get_running_loop().time() + LOOK_SECONDS
+    new = await outlooks.look()
+    for start in range(0, len(new), LOOK_TOGETHER):
+        await _look_at(context, outlooks, new[start : start + LOOK_TOGETHER])
+        if asyncio.get_running_loop().time() > until:
+            return
 
 
 async def _look_at(
-    context: EngineContext, outlooks: upcoming_runs.UpcomingRuns, template_id: int
+    context: EngineContext, seen: upcoming_runs.UpcomingRuns, template_ids: Sequence[int]
 ) -> None:
     lock = TemplateLock()
+
+    async def show(outlook: upcoming_runs.Outlook, waiting: upcoming_runs.Waiting) -> None:
+        with apart(f"run template {outlook.template_id}"):
+            await upcoming_runs.sync_upcoming_runs(context, outlook, waiting, changed=False)
+            seen.shown(outlook)
+
     try:
-        await asyncio.to_thread(lock.acquire, context, [template_id])
-        if not lock.held:
-            return  # it is being applied, together with its runs
-        outlook = await asyncio.to_thread(_outlook, context, template_id)
-        if outlook is not None:
-            await upcoming_runs.sync_upcoming_runs(context, outlook, changed=False)
-        outlooks.shown(template_id, outlook)
+        # One that is not free is being applied, together with its runs.
+        await asyncio.to_thread(lock.acquire, context, template_ids)
+        outlooks = await asyncio.to_thread(_outlooks, context, lock.held)
+        waiting = await upcoming_runs.read_waiting(context, outlooks)
+        shows = (show(each, waiting[each.deployment_id]) for each in outlooks)
+        for result in await asyncio.gather(*shows, return_exceptions=True):
+            if result is not None:
+                raise result
     finally:
         await asyncio.shield(asyncio.to_thread(lock.release, context))
 
 
-def _outlook(context: EngineContext, template_id: int) -> upcoming_runs.Outlook | None:
+def _outlooks(context: EngineContext, ids: Collection[int]) -> list[upcoming_runs.Outlook]:
     with context.ledger.reading() as session:
-        templates = templates_alone(session, [template_id])
-        return next(iter(upcoming_runs.read_outlooks(session, templates, context)), None)
+        return upcoming_runs.read_outlooks(session, templates_alone(session, ids), context)
 
 
 def _read_plans(context: EngineContext, ids: Collection[int]) -> dict[int, _Planned]:
@@ -259,6 +277,7 @@ def _note(session: WritingSession, template: RunTemplate, registration: _Registr
         enqueue_deletion(session, template)
     template.applied_parameters = dict(registration.plan.parameters)
     template.applied_paused = registration.plan.paused
+    template.applied_schedule = registration.plan.schedule is not None
     if template.app.flow_id is None:
         template.app.flow_id = applied.flow_id
     elif applied.flow_id != template.app.flow_id:  # applying it releases the former flow

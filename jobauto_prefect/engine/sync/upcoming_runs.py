@@ -6,24 +6,25 @@ name. If not, its next runs are created here, and deleted when the template chan
 
 import asyncio
 import contextlib
+from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import partial
 from itertools import islice, takewhile
 from typing import Any
 from uuid import UUID
 
 from jobauto_prefect.compiler.scheduling.closures import ALWAYS_OPEN, ClosedTime
-from jobauto_prefect.compiler.scheduling.prefect_schedule import schedule_for_prefect
 from jobauto_prefect.compiler.scheduling.windows import windows_after
 from jobauto_prefect.engine.api import PAGE_SIZE
 from jobauto_prefect.engine.context import EngineContext
-from jobauto_prefect.engine.flow_runs import NewRun, create_run, name_run
+from jobauto_prefect.engine.flow_runs import NewRun, create_runs, name_run
 from jobauto_prefect.errors import NotFound
 from jobauto_prefect.jobs.appearance import window_name
 from jobauto_prefect.jobs.isolation import apart
 from jobauto_prefect.jobs.windows.closed_time import closed_times
-from jobauto_prefect.jobs.windows.due_windows import schedule_kept
+from jobauto_prefect.jobs.windows.due_windows import is_left_to_prefect, schedule_kept
 from jobauto_prefect.ledger.jobs import windows
 from jobauto_prefect.ledger.jobs.flow_runs import bound_runs, window_key
 from jobauto_prefect.ledger.records import RunTemplate
@@ -33,6 +34,12 @@ MOST = 3
 """Maximum number of runs created ahead."""
 
 AHEAD = timedelta(days=1)
+LOOK_AT_ALL = timedelta(minutes=10)
+"""How often templates are read that have not changed: closed time may have, or a company's name."""
+
+MOST_READ = 5_000
+"""Templates that are read in one look."""
+
 SECOND = timedelta(seconds=1)
 
 
@@ -72,7 +79,7 @@ def outlook_of(
     schedule = schedule_kept(template)
     if schedule is None or template.next_window is None:
         return Outlook(template.id, template.deployment_id, pool, by_prefect=False, coming=())
-    by_prefect = schedule_for_prefect(schedule) is not None
+    by_prefect = is_left_to_prefect(template, schedule)
     window_iterator = windows_after(schedule, template.next_window - SECOND)
     soon = takewhile(lambda window: by_prefect or window.launch_at <= now + AHEAD, window_iterator)
     coming = tuple(
@@ -87,29 +94,76 @@ def outlook_of(
     return Outlook(template.id, template.deployment_id, pool, by_prefect, coming)
 
 
-async def sync_upcoming_runs(context: EngineContext, outlook: Outlook, *, changed: bool) -> None:
-    """Create one template's upcoming runs in Prefect, and delete those no longer wanted.
+Waiting = dict[str, dict[str, Any]]
+"""Flow runs of one deployment that wait and that no job is bound to yet, by their ids."""
 
-    The caller holds the template's lock. `changed`: the deployment changed, so create its runs
-    again.
+
+async def read_waiting(
+    context: EngineContext, outlooks: Iterable[Outlook]
+) -> defaultdict[UUID, Waiting]:
+    """Return the waiting runs of each deployment.
 
     Raises:
         PrefectUnavailable: Prefect does not answer.
     """
-    if not outlook.wants_runs(changed=changed):
-        return
-    wanted = () if outlook.by_prefect else outlook.coming
-    there = await _made_ahead(context, outlook)
-    keys = set() if changed else {coming.key for coming in wanted}
-    for key, run in there.items():
-        if key not in keys or run["work_pool_name"] != outlook.pool:
-            await context.prefect.delete(f"/flow_runs/{run['id']}")
-    missing = [coming for coming in wanted if coming.key not in keys & there.keys()]
-    for coming in missing:
-        parameters = {"jobauto": {"window": coming.due.isoformat()}}
-        new = NewRun(coming.name, coming.due, parameters, idempotency_key=coming.key)
-        with contextlib.suppress(NotFound):  # its runs were deleted with the deployment
-            await create_run(context.prefect, outlook.deployment_id, new)
+    query = {
+        "deployments": {"id": {"any_": [str(each.deployment_id) for each in outlooks]}},
+        "flow_runs": {"state": {"type": {"any_": ["SCHEDULED"]}}},
+        "sort": "ID_DESC",
+    }
+    pages = context.prefect.pages("/flow_runs/filter", query)
+    runs = {run["id"]: run async for page in pages for run in page}
+    bound = await context.read(bound_runs, [UUID(each) for each in runs]) if runs else set()
+    waiting = defaultdict[UUID, Waiting](dict)
+    for run_id, run in runs.items():
+        if UUID(run_id) not in bound:
+            waiting[UUID(run["deployment_id"])][run_id] = run
+    return waiting
+
+
+async def sync_upcoming_runs(
+    context: EngineContext, outlook: Outlook, waiting: Waiting, *, changed: bool
+) -> None:
+    """Create one template's upcoming runs in Prefect, and delete those no longer wanted.
+
+    The caller holds the template's lock. `changed`: the deployment changed, so create its runs
+    again. Runs that Prefect's scheduler adds in a round that began before the deployment lost its
+    schedule are deleted, too.
+
+    Raises:
+        PrefectUnavailable: Prefect does not answer.
+    """
+    wanted = {} if outlook.by_prefect else {coming.key: coming for coming in outlook.coming}
+    now = context.ledger.clock()
+    for run_id, run in waiting.items():
+        is_due = datetime.fromisoformat(run["next_scheduled_start_time"]) <= now
+        if run["auto_scheduled"]:
+            is_unwanted = not outlook.by_prefect and not is_due
+        elif is_upcoming(run):
+            is_same = not changed and run["work_pool_name"] == outlook.pool
+            # The job of an open window may be about to be bound to a run that is due.
+            is_unwanted = not is_same or (
+                wanted.pop(run["idempotency_key"], None) is None and not is_due
+            )
+        else:
+            continue
+        if is_unwanted:
+            await context.prefect.delete(f"/flow_runs/{run_id}")
+    creations = (
+        context.creations.join(
+            (outlook.deployment_id, None),
+            NewRun(
+                coming.name,
+                coming.due,
+                {"jobauto": {"window": coming.due.isoformat()}},
+                idempotency_key=coming.key,
+            ),
+            partial(create_runs, context.prefect, outlook.deployment_id),
+        )
+        for coming in wanted.values()
+    )
+    with contextlib.suppress(NotFound):  # its runs were deleted with the deployment
+        await asyncio.gather(*creations)
 
 
 def read_outlooks(
@@ -129,26 +183,14 @@ def read_outlooks(
     return outlooks
 
 
-async def _made_ahead(context: EngineContext, outlook: Outlook) -> dict[str, dict[str, Any]]:
-    """Return key -> flow run that waits and that no job is bound to yet."""
-    query = {
-        "deployments": {"id": {"any_": [str(outlook.deployment_id)]}},
-        "flow_runs": {"state": {"type": {"any_": ["SCHEDULED"]}}},
-        "limit": PAGE_SIZE,
-    }
-    runs = await context.prefect.post("/flow_runs/filter", query)
-    made = {run["idempotency_key"]: run for run in runs if is_upcoming(run)}
-    ids = {UUID(run["id"]) for run in made.values()}
-    bound = await context.read(bound_runs, ids) if ids else set()
-    return {key: run for key, run in made.items() if UUID(run["id"]) not in bound}
-
-
 class UpcomingRuns:
     """Looks regularly for templates whose next windows have changed since the last look."""
 
     def __init__(self, context: EngineContext) -> None:
         self._context = context
         self._shown: dict[int, tuple[UpcomingRun, ...]] = {}
+        self._marks: dict[int, windows.Mark] = {}
+        self._looked_at_all: datetime | None = None
 
     async def look(self) -> list[int]:
         """Name the runs Prefect created; return the templates whose runs must be created here.
@@ -168,18 +210,29 @@ class UpcomingRuns:
             )
         return [outlook.template_id for outlook in new if not outlook.by_prefect]
 
-    def shown(self, template_id: int, outlook: Outlook | None) -> None:
-        """Note that Prefect now shows this outlook of a template."""
-        if outlook is not None:
-            self._shown[template_id] = outlook.coming
+    def shown(self, outlook: Outlook) -> None:
+        """Note that Prefect now shows this outlook."""
+        self._shown[outlook.template_id] = outlook.coming
 
     def _outlooks(self) -> list[Outlook]:
+        """Read the outlooks that may not be shown yet, those that are due first.
+
+        What is shown is read again if its template has changed, or after a while.
+        """
+        now = self._context.ledger.clock()
+        if self._looked_at_all is None or now - self._looked_at_all > LOOK_AT_ALL:
+            self._marks.clear()
+            self._looked_at_all = now
         with self._context.ledger.reading() as session:
-            now = self._context.ledger.clock()
-            templates = windows.templates_with_windows(session, now + AHEAD)
+            marks = windows.marks_until(session, now + AHEAD)
+            changed = (key for key, mark in marks.items() if self._marks.get(key) != mark)
+            templates = windows.templates_with_windows(session, [*islice(changed, MOST_READ)])
             outlooks = read_outlooks(session, templates, self._context)
-        there = {template.id for template in templates}
-        self._shown = {key: shown for key, shown in self._shown.items() if key in there}
+        self._shown = {key: shown for key, shown in self._shown.items() if key in marks}
+        self._marks = {key: mark for key, mark in self._marks.items() if key in marks}
+        for outlook in outlooks:
+            if self._shown.get(outlook.template_id) == outlook.coming:
+                self._marks[outlook.template_id] = marks[outlook.template_id]
         return outlooks
 
     async def _name(self, outlooks: list[Outlook]) -> None:

@@ -38,7 +38,7 @@ UNSEEN_SECONDS = (0.02, 0.1, 0.4, 2.0)
 """Delays before polling again for an announced run that can't be read yet."""
 
 AWAY_SECONDS = 1.0  # until the next poll after Prefect did not answer
-AT_LEAST = 30  # runs asked for at once
+AT_LEAST = 50  # runs asked for at once
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,6 +164,7 @@ class Dispatcher:
         self._avoided: dict[UUID, float] = {}
         self._paused_until = float("-inf")
         self._in_hand: dict[UUID, asyncio.Task[None]] = {}
+        self._ended_meanwhile: set[UUID] = set()  # since the last poll began
         self._aside: set[UUID] = set()
         self._complained = False
         self.stopped = False
@@ -303,8 +304,9 @@ class Dispatcher:
     async def _poll(self) -> None:
         limit = min(PAGE_SIZE, AT_LEAST + len(self._in_hand) + len(self._avoided))
         before = self._clock() + timedelta(seconds=self._target.lookahead_seconds)
+        self._ended_meanwhile.clear()
         try:
-            waiting = await waiting_runs(
+            answer = await waiting_runs(
                 self._api, self._target.pool, self._target.queues, before, limit
             )
         except JobautoError as error:
@@ -316,10 +318,12 @@ class Dispatcher:
             return
         self._complained = False
         self._asked_at = self._time()
+        # The answer may be older than their end: they would be claimed a second time.
+        waiting = [run for run in answer if run.id not in self._ended_meanwhile]
         self._offered = deque(waiting)
         told = {run.id for run in waiting}
         has_new = bool(told - self._in_hand.keys() - self._avoided.keys())
-        self._answer_was_full = has_new and len(waiting) >= limit
+        self._answer_was_full = has_new and len(answer) >= limit
         self._unseen -= told | self._in_hand.keys()
         self._unseen_looks += 1
         if self._unseen_looks > len(UNSEEN_SECONDS):
@@ -359,6 +363,7 @@ class Dispatcher:
             avoid_seconds = 60
         finally:
             del self._in_hand[run.id]
+            self._ended_meanwhile.add(run.id)
             self._aside.discard(run.id)
             self._ended_at = self._time()
             self._wanted.set()

@@ -27,6 +27,9 @@ LOGGER_NAME = "jobauto"
 BATCH_SECONDS = 0.25
 """How long a line waits to be batched."""
 
+CROWD_SECONDS = 1.0
+"""Minimum time between batches: under load the lines of many jobs are in each."""
+
 BATCH_LINES = 1000
 BATCH_CHARACTERS = 1_000_000
 LONGEST_LINE = 100_000  # characters; Prefect refuses batches that are too large
@@ -82,9 +85,12 @@ class LogShipper:
 
     async def run(self) -> None:
         """Send until cancelled."""
+        time = asyncio.get_running_loop().time
+        earliest = time()
         while True:
             await self._some.wait()
-            await asyncio.sleep(BATCH_SECONDS)
+            await asyncio.sleep(max(BATCH_SECONDS, earliest - time()))
+            earliest = time() + CROWD_SECONDS
             try:
                 await self.flush()
             except PrefectUnavailable:

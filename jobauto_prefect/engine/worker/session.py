@@ -16,6 +16,7 @@ from jobauto_prefect.engine.worker.listener import Announcement, listen
 from jobauto_prefect.engine.worker.log_shipper import LogShipper
 from jobauto_prefect.engine.worker.run_driver import RunDriver
 from jobauto_prefect.errors import JobautoError
+from jobauto_prefect.freed_memory import return_freed_memory
 from jobauto_prefect.runtime.worker_context import WorkerContext
 
 logger = logging.getLogger(__name__)
@@ -68,6 +69,7 @@ class WorkerSession:
         self._begin(self._dispatcher.run())
         self._begin(self._logs.run())
         self._begin(self._poll_cancellations())
+        self._begin(return_freed_memory())
         return self
 
     async def __aexit__(

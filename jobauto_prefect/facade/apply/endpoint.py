@@ -34,20 +34,21 @@ MOST_FILES = 10_000
 
 
 class FileBody(Body):
-    """A file: its name, which errors repeat, and its text, JSON or YAML according to the name."""
+    """A file: its name and text. The suffix of the name says whether the text is JSON or YAML."""
 
     name: Annotated[
         str,
         without_nul(min_length=1, max_length=4096),
         Field(
-            description="Its path, which errors repeat; its suffix says whether it is JSON or YAML."
+            description="Path of the file; errors repeat the path. Its suffix says whether the "
+            "text is JSON or YAML."
         ),
     ]
     text: Annotated[str, Field(description="Its content.")]
 
 
 class ApplyBody(Body):
-    """Files to apply; `digest` carries out a plan, `auto_approve` whatever the plan is."""
+    """Files to apply. `digest` carries out the plan with this digest, `auto_approve` any plan."""
 
     files: Annotated[list[FileBody], Field(max_length=MOST_FILES, description="The files.")]
     labels: Labels = Field(
@@ -55,8 +56,8 @@ class ApplyBody(Body):
     )
     prune: bool = Field(
         default=False,
-        description="Delete records that are in none of the files and have labels, but only those "
-        "of the files.",
+        description="Delete each record that is in none of the files, if it has labels and all of "
+        "them belong to the files.",
     )
     digest: Annotated[str, matching(r"^[0-9a-f]{64}$", "must be the digest of a plan")] | None = (
         Field(default=None, description="Digest of the plan to carry out.")
@@ -121,30 +122,34 @@ class ApplyPlan(Answer):
         description="Digest of the plan and its records; send it to carry out the plan."
     )
     applied: bool = Field(description="Whether it has been carried out.")
-    changes: list[PlannedChange] = Field(description="In the order in which they are made.")
+    changes: list[PlannedChange] = Field(
+        description="The changes, in the order in which they are made."
+    )
     counts: Counts = Field(description="Number of changes by action.")
     warnings: list[PlannedWarning] = Field(description="What was accepted but is probably wrong.")
     forbidden: list[Fault] = Field(
         description="Changes that the user may not make; if there are any, the plan is not carried "
         "out."
     )
-    prefect_compared: bool = Field(description="Whether it was compared with Prefect.")
-    prefect_away: str | None = Field(description="Why it was not compared; null: it was.")
+    prefect_compared: bool = Field(description="Whether the plan was compared with Prefect.")
+    prefect_away: str | None = Field(
+        description="Why the plan was not compared with Prefect; null: it was."
+    )
 
 
 class StalePlan(ErrorSummary):
-    """The records have changed since the digest was made; nothing was changed."""
+    """The records have changed since the plan was made; nothing was carried out."""
 
     details: ApplyPlan = Field(description="The plan as it is now.")
 
 
 @operation(
     router, "POST /apply.{suffix}", "applyFiles", "Plan and apply files of records",
-    "Without `digest` it returns the plan: what applying the files would change, tried and rolled "
-    "back. With the digest of a plan it carries the plan out, as a whole or not at all, unless "
-    "the records have changed since. All errors are reported together, with file, line and "
-    "pointer. The permissions are those of the single writes, and each record has its entry in "
-    "the audit log.",
+    "Without `digest`, the request returns a plan: the service tries out what the files would "
+    "change, and rolls it back. With the digest of a plan, the request carries out the whole plan "
+    "or nothing; if the records have changed since the plan was made, it carries out nothing. All "
+    "errors are reported together, with file, line and pointer. Each change needs the same "
+    "permission, and has the same audit entry, as if it were sent alone.",
     tag=SERVICE,
     answer={
         **answered("The plan, or what was carried out.", ApplyPlan),

@@ -42,7 +42,12 @@ MENU = (
     _entry(
         "event", "applications.read", _entry("eventrule"), _entry("eventsource", "companies.read")
     ),
-    MenuEntry("Workers", f"{CONSOLE}/workers", "jobs.read"),
+    MenuEntry(
+        "Workers",
+        f"{CONSOLE}/workers",
+        "jobs.read",
+        (MenuEntry("Parts", f"{CONSOLE}/parts", "system.config"),),
+    ),
     _entry("app"),
     _entry("company", "companies.read"),
     _entry("credential", "applications.read", _entry("credential_type")),

@@ -136,6 +136,8 @@ def respond_with_page(
         **parts,
     )
     policy = content_security_policy(style.digest, script.digest if script else "")
+    # A page that follows its record asks again after any error; after these it would for ever.
+    reload = {"HX-Refresh": "true"} if status in (401, 403, 404) else {}
     return _PageResponse(
         render,
         status_code=status,
@@ -144,6 +146,7 @@ def respond_with_page(
             "Content-Security-Policy": policy,
             "Referrer-Policy": REFERRER_POLICY,
             "Vary": "Accept-Language, Authorization, Cookie",
+            **reload,
             **(headers or {}),
         },
     )

@@ -2,7 +2,7 @@
 
 from fastapi import FastAPI
 
-from jobauto_prefect.facade.console import page_response, sign_in_page, start_page
+from jobauto_prefect.facade.console import page_response, parts_page, sign_in_page, start_page
 from jobauto_prefect.facade.console.jobs import (
     job_list_page,
     job_page,
@@ -31,8 +31,8 @@ from jobauto_prefect.facade.console.run_templates import pages, run_form
 PAGES = (
     *(page_response, sign_in_page, start_page),
     *(pages, run_form, job_list_page, selected_jobs, job_page, log, tasks, window_calendar),
-    *(events, rules, sources, workers, topics, calendars, applications, companies, members),
-    *(credentials, credential_types, users, audit),
+    *(events, rules, sources, workers, parts_page, topics, calendars, applications, companies),
+    *(members, credentials, credential_types, users, audit),
 )
 """The modules that have routes."""
 

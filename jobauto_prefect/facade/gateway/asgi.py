@@ -29,7 +29,6 @@ from jobauto_prefect.facade.middleware.transport import TransportMiddleware
 from jobauto_prefect.jobs.timetable import announcements_of
 from jobauto_prefect.ledger.opening import open_ledger
 from jobauto_prefect.ledger.store import Ledger
-from jobauto_prefect.monitoring.health import check_answers
 from jobauto_prefect.monitoring.instruments import GatewayMonitor
 from jobauto_prefect.monitoring.monitor import Monitor
 from jobauto_prefect.monitoring.ports import Part, management_port
@@ -49,7 +48,6 @@ def application(*, with_services: bool = True) -> ASGIApp:
     ledger = open_ledger(settings)
     monitor = GatewayMonitor()
     monitor.checks["ledger"] = ledger_check(ledger)
-    monitor.checks["prefect"] = check_answers(f"{settings.prefect_api_url}/health")
     # Prefect requires a password that only the gateway knows.
     inner = f"door:{secrets.token_urlsafe(32)}"
     prefect = cast("FastAPI", create_closed_app(inner, with_services=with_services))
@@ -119,6 +117,13 @@ def create_middleware(
     sign_in = SignIn(ledger, SignInThrottle(settings, ledger), passwords, tokens)
     ownership = Ownership(ledger, inner_api, settings.pool)
     limit = settings.body_limit_bytes
+
+    async def check_prefect() -> None:
+        await inner_api.get("/health")
+
+    if monitor is not None:
+        # Not at PREFECT_API_URL: a balancer there may wait for this server to be ready.
+        monitor.checks["prefect"] = check_prefect
 
     async def run_background() -> None:
         async with contextlib.AsyncExitStack() as stack:

@@ -45,7 +45,9 @@ class IdempotentRequest:
         if kept is None:
             return None
         if kept.digest != self.digest:
-            message = "this key came before with another request; make a new key for each request"
+            message = (
+                "this key was used before for another request; make a new key for each request"
+            )
             raise KeyReused([Fault(f"/{HEADER}", "reused", message)])
         headers = {**kept.headers, REPLAYED: "true"}
         return Response(kept.body, kept.status or 200, headers)

@@ -59,7 +59,9 @@ async def refuse_conditions(request: Request) -> None:
     """
     named = [name for name in CONDITIONS if request.method != "GET" and name in request.headers]
     if named:
-        message = "records have no ETag, so this can't be judged; send the change without it"
+        message = (
+            "records have no ETag, so this header can't be checked; send the change without it"
+        )
         raise InvalidInput([Fault(f"/{name}", "condition", message) for name in named])
 
 

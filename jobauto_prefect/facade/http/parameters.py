@@ -87,7 +87,7 @@ def number_or_name(kind: Kind, lowest: int = 1) -> Json:
 
 def path_key(kind: Kind, name: str) -> Any:
     """Return the type of the number, or the name, of a record in the path."""
-    called = f", or its {kind.named}; a slash in it is `%2F`" if kind.named else ""
+    called = f", or its {kind.named}. Write a slash in it as `%2F`" if kind.named else ""
     return documented(
         Path, number_or_name(kind), f"The number of the {kind.noun}{called}.",
         name=name, shown=kind.parameter, example=1,
@@ -122,29 +122,30 @@ SUFFIX = suffix(FOR_RECORDS, shared="Suffix")
 LIST_SUFFIX = suffix(FOR_LISTS, shared="ListSuffix")
 PAGING = (
     query(
-        "limit", {"type": "integer", "minimum": 1, "maximum": MAX_PAGE}, "How many at most.",
+        "limit", {"type": "integer", "minimum": 1, "maximum": MAX_PAGE},
+        "How many records to return at most.",
         shared="Limit", allowEmptyValue=True,
     ),
     query(
         "cursor", {"type": "string", "contentEncoding": "base64url"},
-        "Where the page before ended. It is part of the address in the header `Link`; don't "
-        "make one. Pages that are followed by it neither repeat nor hide a record.",
+        "Where the previous page ended. It is part of the address in the header `Link`; do not "
+        "construct it yourself. If you follow these addresses, no record is repeated or left out.",
         shared="Cursor", allowEmptyValue=True,
     ),
     query(
         "offset", {"type": "integer", "minimum": 0, "maximum": BIGGEST_ID, "default": 0},
-        "How many to leave out; better follow the header `Link`.",
+        "How many records to skip. Better follow the header `Link`.",
         shared="Offset", allowEmptyValue=True,
     ),
 )  # fmt: skip
 IDEMPOTENCY_KEY = documented(
     Header, {"type": "string", "pattern": "^[\\x21-\\x7e]{1,255}$"},
-    "Of your making, up to 255 visible ASCII characters. For a day a "
-    "request with the same key does nothing more and has the first answer again.",
+    "A key of your choice, up to 255 visible ASCII characters. For a day, another request with "
+    "the same key changes nothing and gets the first answer again.",
     name=HEADER, shared="IdempotencyKey",
 )  # fmt: skip
 IF_NONE_MATCH = documented(
     Header, {"type": "string", "enum": ["*"]},
-    "`*`: only a new record is written; where there is one already, 412.",
+    "`*`: only a new record is written; if it exists already, 412.",
     name="If-None-Match", shared="IfNoneMatch",
 )  # fmt: skip

@@ -103,7 +103,7 @@ class Application(Owned):
     topics: list[str] = Field(
         default_factory=list,
         description="Names of its topics; left out if it has none. In requests: names or ids; a "
-        "name means the company's own topic first, then the shared one.",
+        "name means the company's own topic; if there is none, the shared one.",
     )
     prefect_url: str | None = Field(
         description="Address of its page in Prefect's UI; null: it is not in Prefect yet."
@@ -175,8 +175,8 @@ TOPICS: JsonSchemaValue = {
 
 
 class ApplicationBody(OwnedBody):
-    """A whole definition, or a part of one, which is merged into the existing one. Fields of an
-    answer that are not part of the definition are ignored.
+    """A whole definition, or a part, which is merged into the existing definition. Fields of
+    answers that are not part of a definition are ignored.
     """
 
     record: ClassVar = Application
@@ -186,7 +186,8 @@ class ApplicationBody(OwnedBody):
     topics: Annotated[TopicRefs, WithJsonSchema(TOPICS)] = Field(
         default_factory=list,
         description="Topics to attach, by name or id; comma-separated in the query. A whole "
-        "definition keeps its own `topics`, and those that exist are attached.",
+        "definition keeps its own key `topics`; those of its topics that exist are "
+        "attached.",
     )
     force: Boolean = Field(
         default=False,
@@ -196,8 +197,8 @@ class ApplicationBody(OwnedBody):
 
 DEFINITION = query(
     "definition", {"type": "boolean", "default": False},
-    "The body is nothing but a definition: keys such as `id` and `enabled` belong to it. The "
-    "service's own fields are in the query.",
+    "The body is nothing but a definition: keys such as `id` and `enabled` belong to the "
+    "definition. The service's own fields are in the query.",
 )  # fmt: skip
 
 
@@ -484,7 +485,7 @@ RESOURCE = Resource(
         Annotated[Fields, Depends(read_definition_fields)], _query_names,
         parameters=(DEFINITION,), dependencies=(Depends(require_definition_writer),),
     ),
-    note=" A definition with an older version than the current one needs `force`.",
+    note=" A definition with an older version than the current definition needs `force`.",
     links={
         "definition": link("getDefinition", "appId"), "versions": link("listVersions", "appId"),
     },

@@ -66,7 +66,7 @@ def serialize_audit_entry(entry: records.AuditEntry, _settings: Settings) -> Jso
 
 ENTITIES = (
     *sorted(each.entity_name for each in Audited.__subclasses__()),
-    *("AuditTrail", "Backup", "Database", "Key", "Login", "Worker"),
+    *("AuditTrail", "Backup", "Database", "Key", "Login", "Scheduler", "Worker"),
     *(f"Prefect {kind}" for kind in AUDITED_KINDS),
 )
 

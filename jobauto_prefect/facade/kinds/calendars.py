@@ -42,7 +42,7 @@ from jobauto_prefect.text_patterns import matching
 
 
 class Calendar(Labelled):
-    """Times at which windows' jobs do not start."""
+    """Times at which no job of a window starts."""
 
     name: str = Field(description="Its name.")
     timezone: str | None = Field(
@@ -108,28 +108,30 @@ MAX_YEARLY_DAYS = 364  # days between the first and the last
 class DaysBody(Body):
     """A day, or all days from `date` to `until`; `yearly`: every year."""
 
-    date: Day = Field(description="The day, or the first one.")
-    until: Day | None = Field(default=None, description="The last day; null: a single day.")
-    yearly: Boolean = Field(default=False, description="Whether they are closed every year.")
+    date: Day = Field(description="The day, or the first of several days.")
+    until: Day | None = Field(
+        default=None, description="The last of the days; null: only the day `date`."
+    )
+    yearly: Boolean = Field(default=False, description="Whether the days are closed every year.")
     title: Title = None
 
 
 class TimesBody(Body):
-    """From one time of day to another; an end that is not later is on the next day.
+    """From one time of day to another. If `to` is not later than `from`, it is on the next day.
 
-    `weekdays` are the days on which it begins; none: every day.
+    `weekdays` are the days on which the closed time begins; none: every day.
     """
 
     model_config = ConfigDict(extra="forbid", populate_by_name=True)
 
     from_: Clock = Field(alias="from", description="Start, `HH:MM`.")
     to: Clock = Field(
-        description="End, `HH:MM`; on the next day if that is not later than the start."
+        description="End, `HH:MM`. If it is not later than the start, it is on the next day."
     )
     weekdays: list[Weekday] = Field(
         default_factory=list,
         max_length=7,
-        description="Days on which it begins; none: every day.",
+        description="Days of the week on which the closed time begins; none: every day.",
     )
     title: Title = None
 
@@ -143,7 +145,7 @@ class PeriodBody(Body):
 
 
 class CalendarBody(LabelledBody):
-    """A calendar, identified by its name: when the jobs of windows do not start.
+    """A calendar, identified by its name: times at which no job of a window starts.
 
     `timezone` null: the zone of each run template. `country` (ISO 3166-1) and `subdivision` add
     public holidays; this needs the extra `holidays`.

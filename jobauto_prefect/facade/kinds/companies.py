@@ -49,7 +49,7 @@ from jobauto_prefect.jobs.windows.due_windows import keep_windows
 from jobauto_prefect.kinds import KINDS
 from jobauto_prefect.ledger import records
 from jobauto_prefect.ledger.outbox import OutboxKind, enqueue
-from jobauto_prefect.ledger.queries.applications import apps_usable_by
+from jobauto_prefect.ledger.queries.applications import secret_keys_usable_by
 from jobauto_prefect.ledger.queries.companies import companies_named
 from jobauto_prefect.ledger.queries.credentials import credentials_of_company
 from jobauto_prefect.ledger.queries.names import company_with_slug, find_company
@@ -80,20 +80,21 @@ class Company(Labelled):
     )
     topics: list[str] = Field(
         description="Names of its topics. In requests: names or ids; a name means the company's "
-        "own topic first, then the shared one."
+        "own topic; if there is none, the shared one."
     )
     calendars: list[str] = Field(
-        description="Names of the calendars that close its windows. In requests: names or ids."
+        description="Names of the calendars that close windows of the company. In requests:"
+        " names or ids."
     )
     retention: dict[CompanyBound, int] = Field(
-        description="Retention limits that it sets itself, 0 for no limit: days to keep ended jobs "
+        description="Its own retention limits; 0: no limit. Days to keep ended jobs "
         "(`jobs_days`), their output (`output_days`), their flow runs in Prefect "
-        "(`runs_days`), tasks (`tasks_days`) and events (`events_days`), and how many "
-        "ended jobs of a run template to keep (`jobs_count`)."
+        "(`runs_days`), tasks (`tasks_days`) and events (`events_days`); number of "
+        "ended jobs to keep of each run template (`jobs_count`)."
     )
     notices: Notices = Field(
-        description="Who is notified about its jobs, by channel; for a channel that a run template "
-        "leaves out, its company's setting applies. Replaced as a whole."
+        description="Who is notified about the company's jobs, by channel. If a run template leaves"
+        " out a channel, the company's setting applies. Replaced as a whole."
     )
     env: dict[str, str] = Field(
         title="Environment",
@@ -193,8 +194,7 @@ def write_company(write: WriteRequest) -> WriteResult:
     )
     says_notices = "notices" in body.model_fields_set
     warnings = apply_notices(write, company, body.notices) if says_notices else []
-    apps = apps_usable_by(write.session, company.id) if body.env else ()
-    secret = {key for app in apps for key in app.definition.secret_keys}
+    secret = secret_keys_usable_by(write.session, company.id) if body.env else set()
     apply_env(company, body.env, secret, write.box, ValueRules())
     write.session.flush()
     for template in templates_of_company(write.session, company.id):

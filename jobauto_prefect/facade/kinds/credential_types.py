@@ -73,12 +73,12 @@ class CredentialTypeField(Answer):
     description: Localized | None = Field(default=None, description="What it is for.")
     hint: Localized | None = Field(
         default=None,
-        description="An example or advice for the person who fills it in.",
+        description="An example or advice for the person who fills in the field.",
     )
     default_value: Any = Field(
-        default=None, description="Used if a credential has no value for it."
+        default=None, description="Used if a credential has no value for the field."
     )
-    required: bool = Field(description="Whether it must have a value.")
+    required: bool = Field(description="Whether a credential must have a value for the field.")
     options: dict[str, Any] | list[Any] | None = Field(
         default=None,
         description="The values to choose from: an object of values and their labels, or an array "

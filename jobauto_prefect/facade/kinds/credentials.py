@@ -81,10 +81,10 @@ class Credential(Labelled):
 class CredentialBody(LabelledBody):
     """A credential, identified by its name within its company.
 
-    The type is `credential_type_id` or `credential_type` (its code). `values` are by field; a
-    blank or masked secret keeps the stored one, but must be sent again, or null, if the type or an
-    address among the values changes. `value` is the value of a type with one field. At most
-    `max_jobs` jobs may use it at the same time; null: no limit.
+    The type is `credential_type_id` or `credential_type` (its code). `values` are by field. A blank
+    or masked secret keeps the stored secret. If the type or an address among the values changes,
+    each secret must be sent again, or null. `value` is the value of a type with one field. At most
+    `max_jobs` jobs may use the credential at the same time; null: no limit.
     """
 
     record: ClassVar = Credential

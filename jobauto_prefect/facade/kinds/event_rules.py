@@ -37,17 +37,20 @@ End = Literal["success", "warning", "failure", "any"]
 class EventRule(Labelled):
     """Starts a run template when an event source changes, or when a job of another one ends."""
 
-    event_source_id: int | None = Field(description="The event source whose changes it reacts to.")
-    runtemplate_source_id: int | None = Field(
-        title="After run template", description="The run template whose end it reacts to."
+    event_source_id: int | None = Field(
+        description="The event source whose changes start the rule."
     )
-    runtemplate_id: int = Field(description="The run template it starts.")
+    runtemplate_source_id: int | None = Field(
+        title="After run template",
+        description="The run template whose jobs start the rule when they end.",
+    )
+    runtemplate_id: int = Field(description="The run template that the rule starts.")
     evidence: str | None = Field(description="The kind of record whose changes count; null: any.")
     operation: Operation = Field(description="Which changes count.")
-    on: End = Field(description="Which ends count.")
+    on: End = Field(description="For `runtemplate_source_id`: which ends of its jobs count.")
     fan_out: bool = Field(
-        description="Whether to start a job for each element of the one list among the mapped "
-        "values."
+        description="Whether to start a job for each element of a list. At most one of the mapped "
+        "values may be a list."
     )
     enabled: bool = Field(description="Whether it may be used.")
     priority: int = Field(description="Rules with a higher priority come first.")

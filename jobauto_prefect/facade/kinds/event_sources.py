@@ -64,8 +64,8 @@ class EventSource(Labelled):
         "adapter database, or kept."
     )
     last_processed_id: int = Field(
-        description="The highest number of a change that was read; in requests, the one to start "
-        "after."
+        description="The highest number among the changes that were read. In requests: reading "
+        "starts after this number."
     )
     poll_error: Annotated[str | None, Shown("Poll error")] = Field(
         description="Why the last poll failed; null: it did not."
@@ -95,8 +95,8 @@ PORTS: JsonSchemaValue = {
 
 class SourceBody(LabelledBody):
     """An event source, identified by its name within its company. A blank or masked password keeps
-    the stored one; if kind, host, port, database or user change, it must be sent again, or null if
-    there is none any more.
+    the stored password. If kind, host, port, database or user change, the password must be sent
+    again; null: there is none any more.
     """
 
     record: ClassVar = EventSource
@@ -105,8 +105,8 @@ class SourceBody(LabelledBody):
     company_id: Ref | None = None
     company: str | None = Field(
         default=None,
-        description="Slug of the company, instead of `company_id`; a new one with neither belongs "
-        "to no company.",
+        description="Slug of the company, instead of `company_id`. A new event source with "
+        "neither belongs to no company.",
     )
     adapter_type: Annotated[Name, Shown("Adapter")] = "abraflexi-webhook"
     db_connection: Annotated[Literal["mysql", "pgsql", "sqlite"], Shown("Kind")] = "mysql"

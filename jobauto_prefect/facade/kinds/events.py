@@ -43,12 +43,15 @@ class Event(Record):
         description="What was done to the record; for the end of a job, how it ended."
     )
     record_id: str | None = Field(description="The record it is about.")
-    depth: int = Field(description="How many ends of jobs led to it; 0 for a change.")
+    depth: int = Field(
+        description="How many ends of jobs, one after the other, led to the event; 0 for a change."
+    )
     emission_error: str | None = Field(
         description="Why Prefect never receives it; null: it has received it, or will."
     )
     error: str | None = Field(
-        description="Why the change can't be stored as it is and starts nothing; null: it can."
+        description="Why the change can't be stored as it is, and so starts nothing; null: it can "
+        "be stored."
     )
     emitted_at: datetime | None = Field(description="When Prefect received it; null: not yet.")
 
@@ -58,16 +61,17 @@ class Delivery(Answer):
 
     eventrule_id: int = Field(description="The event rule.")
     element: int = Field(
-        description="Which element of a list it is for, from 0; 0 if the rule does not fan out."
+        description="Number of the list element that it is for, from 0; 0 if the rule does not "
+        "fan out."
     )
     state: DeliveryState = Field(description="Its state.")
     job_id: int | None = Field(description="The job it started; null: none yet.")
     flow_run_id: str | None = Field(description="The flow run in Prefect.")
     due_at: datetime | None = Field(
-        description="When the service starts the job itself; null: not determined yet, or the job "
+        description="When the service itself starts the job; null: not determined yet, or the job "
         "exists."
     )
-    error: str | None = Field(description="Why it is dead; null: it is not.")
+    error: str | None = Field(description="Why the delivery is a dead letter; null: it is none.")
 
 
 class OwedAction(Answer):

@@ -10,6 +10,7 @@ from pydantic.json_schema import JsonSchemaValue
 from jobauto_prefect.definitions import EVENT_VARIABLES
 from jobauto_prefect.definitions.environment_names import EnvironmentNames
 from jobauto_prefect.definitions.records.value_rules import ValueRules
+from jobauto_prefect.engine.message_handlers import prepare_starts
 from jobauto_prefect.errors import Conflict, Fault, InvalidInput, NotFound
 from jobauto_prefect.facade import answers
 from jobauto_prefect.facade.answers import (
@@ -46,7 +47,7 @@ from jobauto_prefect.kinds import KINDS
 from jobauto_prefect.ledger import records
 from jobauto_prefect.ledger.jobs import attempts
 from jobauto_prefect.ledger.jobs.attempts import inactive_reason
-from jobauto_prefect.ledger.outbox import OutboxKind, enqueue
+from jobauto_prefect.ledger.outbox import OutboxKind, enqueue, enqueue_reschedule
 from jobauto_prefect.ledger.queries.jobs import artifacts_of, last_output_of
 from jobauto_prefect.ledger.queries.lookup import get_record
 from jobauto_prefect.ledger.queries.run_templates import template_with_context
@@ -68,8 +69,8 @@ class Job(Record):
     task_id: int | None = Field(description="The task it is an attempt at; null: none.")
     attempt: int = Field(description="Number of the attempt, from 1.")
     retry_of: int | None = Field(
-        description="The first attempt, if this is a later one. In requests: a job that has ended, "
-        "to run again with its run template and its own values."
+        description="If this is a later attempt: the first attempt. In requests: an ended job, to "
+        "run again with its run template and its own values."
     )
     event_id: int | None = Field(description="The event that started it; null: none.")
     eventrule_id: int | None = Field(description="The event rule that started it.")
@@ -181,8 +182,8 @@ APART = ("cli", "console")
 class JobBody(Body):
     """A run of a template now or at `scheduled`; with an id, a change or cancellation.
 
-    `retry_of` is a job that has ended: the new one gets its run template and its own values.
-    `scheduled` is "now", ISO 8601, or `Y-m-d H:i:s` in UTC.
+    `retry_of` is an ended job: the new job gets that job's run template and own values. `scheduled`
+    is "now", ISO 8601, or `Y-m-d H:i:s` in UTC.
     """
 
     record: ClassVar = Job
@@ -244,7 +245,8 @@ def write_job(write: WriteRequest) -> WriteResult:
     write.session.flush()
     own = write.outbox_worker is not None and write.outbox_worker.is_running
     message = enqueue(write.session, OutboxKind.CREATE_RUN, job.id, own=own)
-    return WriteResult(job, created=True, warnings=warnings, messages=[message])
+    starts = {message: prepare_starts(write.session, [job], write.box)[0]} if own else {}
+    return WriteResult(job, created=True, warnings=warnings, starts=starts)
 
 
 def _job_to_retry(write: WriteRequest, body: JobBody) -> records.Job | None:
@@ -345,7 +347,7 @@ def _change_job(write: WriteRequest, body: JobBody) -> records.Job:
         job.note = body.note
     if "scheduled" in body.model_fields_set:
         job.schedule = body.scheduled or write.session.clock()
-        enqueue(write.session, OutboxKind.RESCHEDULE_RUN, job.id)
+        enqueue_reschedule(write.session, job.id)
     return job
 
 
@@ -438,8 +440,8 @@ RESOURCE = Resource(
     },
     body=JobBody, detail=JobWithOutput, details=_details, written=_written,
     change=_describe_change, annotate=add_wait_reasons, unresolved=NotFound,
-    note=" Without an id it schedules a run, now or at `scheduled`. With one it changes "
-    "`scheduled` and `note` while the job waits, or cancels it with `state` `cancelled` "
+    note=" Without an id, the request schedules a run, now or at `scheduled`. With an id, it "
+    "changes `scheduled` and `note` of a waiting job; `state` `cancelled` cancels the job "
     "(this needs `jobs.execute`).",
     deletion="Deletes a job that has ended and belongs to no task.",
     links={"output": link("getOutput", "jobId")},

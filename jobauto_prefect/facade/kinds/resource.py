@@ -52,15 +52,15 @@ class Filter:
         """Return the type of the parameter for the document."""
         column = self.shown or f"`{self.column}`"
         texts = {
-            "ge": f"Only those whose {column} is not before this time.",
-            "lt": f"Only those whose {column} is before this time.",
-            "le": f"Only those whose {column} is not after this time.",
-            "contains": f"Only those with this in their {column}, ignoring case.",
-            "has": f"Only those with this among their {column}.",
+            "ge": f"Only records whose {column} is not before this time.",
+            "lt": f"Only records whose {column} is before this time.",
+            "le": f"Only records whose {column} is not after this time.",
+            "contains": f"Only records whose {column} contains this text, ignoring case.",
+            "has": f"Only records that have this among their {column}.",
         }
-        text = texts.get(self.how, f"Only those with this `{self.column}`.")
+        text = texts.get(self.how, f"Only records with this `{self.column}`.")
         if self.several:
-            text = f"Only those with this `{self.column}`, or with one of several, comma-separated."
+            text = f"Only records with this `{self.column}`; several are separated by commas."
         return query(name, self._schema, text, allowEmptyValue=True)
 
     @property
@@ -133,8 +133,8 @@ class BodyReader:
 
 
 DELETION = (
-    "Deletes the record: it disappears from lists and from Prefect, is kept for history, and its "
-    "name can be used again. 409 if active records depend on it, naming them."
+    "Deletes the record: it disappears from lists and from Prefect, but is kept for history. Its "
+    "name can be used again. If active records depend on it, the answer is 409 and names them."
 )
 
 

@@ -108,7 +108,7 @@ class RunTemplate(Labelled):
     app_id: int = Field(description="The application.")
     company_id: int = Field(description="The company.")
     name: str = Field(description="Its name.")
-    active: bool = Field(description="Whether it starts jobs.")
+    active: bool = Field(description="Whether the run template starts jobs.")
     interv: Literal["n", "i", "h", "d", "w", "m", "y", "c"] = Field(
         title="Interval",
         description="How often it runs: n never, i every minute, h hour, d day, w week, m month, y "
@@ -131,16 +131,17 @@ class RunTemplate(Labelled):
         description="Executors that a job may name instead of `executor`; empty: none."
     )
     executor_settings: dict[str, Any] = Field(
-        description="Settings of executors. Each uses only its own, so `executor` can change "
-        "alone. Replaced as a whole."
+        description="Settings of executors. An executor ignores the settings of other executors, "
+        "so you can change `executor` without changing the settings. Replaced as a "
+        "whole."
     )
     pool: str | None = Field(description="The work pool; null: the service's default.")
     queue: str | None = Field(
         description="The work queue in its work pool; null: the default queue."
     )
     queue_priority: int | None = Field(
-        description="The priority to give its queue: the lowest number comes first if workers are "
-        "busy; null: it stays as it is."
+        description="Priority of its queue: if workers are busy, the lowest number comes first; "
+        "null: the priority stays as it is."
     )
     timeout_seconds: float | None = Field(
         description="Seconds a job may run; null: the service's default."
@@ -154,12 +155,13 @@ class RunTemplate(Labelled):
         "`failed`."
     )
     max_attempts: int | None = Field(
-        description="Maximum number of attempts for a window, if their ends are worth a retry; "
-        "null: 3."
+        description="Maximum number of attempts for a window, including the first; null: 3. Only "
+        "some ends are retried."
     )
     retry_backoff: Backoff = Field(
-        description="How the wait between attempts grows: `none` and `fixed` not at all, `linear` "
-        "by the gap, `exponential` by doubling."
+        description="How the wait between attempts grows. `none`, `fixed`: the wait stays the "
+        "same; `linear`: it grows by `retry_min_gap` with each attempt; "
+        "`exponential`: it doubles with each attempt."
     )
     retry_min_gap: int = Field(description="Minimum seconds between two attempts.")
     retry_undeclared: bool = Field(
@@ -167,8 +169,9 @@ class RunTemplate(Labelled):
         "declare."
     )
     overlap: Overlap = Field(
-        description="When a window opens while a job of an earlier one runs: `wait` for it, "
-        "`skip` the window, or run in `parallel`."
+        description="What happens if a window opens while a job of an earlier window still runs. "
+        "`wait`: the new job starts after the earlier job has ended; `skip`: the new "
+        "window is skipped; `parallel`: both run."
     )
     misfire: Misfire = Field(
         description="Which windows that passed during an outage run afterwards: the `latest` one, "
@@ -179,17 +182,19 @@ class RunTemplate(Labelled):
         "lease: `finish` lets it run, `stop` ends it."
     )
     on_closed: OnClosed = Field(
-        description="What happens to windows whose jobs would start in closed time: `excuse` them, "
-        "or `move` the newest one (with `misfire` `all`, each one) to the end of the "
-        "closed time."
+        description="What happens to windows whose jobs would start in closed time. `excuse`: all "
+        "are excused; `move`: when the closed time ends, the newest one runs, and the "
+        "others are excused. With `move` and `misfire` `all`, all of them run, in "
+        "order."
     )
     note: str | None = Field(description="Free text.")
     topics: list[str] = Field(
         description="Names of its topics. In requests: names or ids; a name means the company's "
-        "own topic first, then the shared one."
+        "own topic; if there is none, the shared one."
     )
     calendars: list[str] = Field(
-        description="Names of the calendars that close its windows. In requests: names or ids."
+        description="Names of the calendars that close windows of the run template. In requests:"
+        " names or ids."
     )
     all_topics: list[str] | None = Field(
         default=None,
@@ -197,14 +202,14 @@ class RunTemplate(Labelled):
         "in lists.",
     )
     retention: dict[Bound, int] = Field(
-        description="Retention limits that it sets itself, 0 for no limit: days to keep ended jobs "
+        description="Its own retention limits; 0: no limit. Days to keep ended jobs "
         "(`jobs_days`), their output (`output_days`), their flow runs in Prefect "
-        "(`runs_days`) and tasks (`tasks_days`), and how many ended jobs to keep "
+        "(`runs_days`) and tasks (`tasks_days`); number of ended jobs to keep "
         "(`jobs_count`)."
     )
     notices: Notices = Field(
-        description="Who is notified about its jobs, by channel; for a channel that is left out, "
-        "its company's setting applies. Replaced as a whole."
+        description="Who is notified about the run template's jobs, by channel. If a channel is"
+        " left out, the company's setting applies. Replaced as a whole."
     )
     success: dict[Action, dict[str, Any]] = Field(
         description="Actions after a success or a warning, by name."
@@ -216,8 +221,8 @@ class RunTemplate(Labelled):
         "value.",
     )
     credentials: list[int] = Field(
-        description="The credentials whose values its jobs get; if two set the same key, the later "
-        "one wins."
+        description="The credentials whose values its jobs get. If two credentials set the same "
+        "key, the later one wins."
     )
     blocks: list[TemplateBlock] = Field(
         description="Prefect blocks that the service does not manage; naming them needs "

@@ -40,7 +40,7 @@ class Task(Record):
     excused_by: str | None = Field(description="Who excused it.")
     window_start: datetime = Field(description="Start of the window.")
     window_end: datetime = Field(description="End of the window, exclusive.")
-    deadline: datetime = Field(description="Until when it has to be fulfilled.")
+    deadline: datetime = Field(description="The time by which the task must be fulfilled.")
     fulfilled_at: datetime | None = Field(description="When it was fulfilled.")
 
 

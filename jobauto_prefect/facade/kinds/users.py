@@ -36,7 +36,7 @@ from jobauto_prefect.text_patterns import matching
 class User(Timed):
     """A person or program that signs in."""
 
-    login: str = Field(description="The name they sign in with.")
+    login: str = Field(description="The name to sign in with.")
     email: str | None = Field(description="Email address.")
     firstname: str | None = Field(title="First name", description="First name.")
     lastname: str | None = Field(title="Last name", description="Last name.")
@@ -61,7 +61,8 @@ class Token(Answer):
 
     id: int = Field(description="The record's id.")
     kind: str = Field(
-        description="user; sign-in or session, which end when the password changes; or worker."
+        description="user, sign-in, session or worker. Tokens of the kinds sign-in and session "
+        "end when the password changes."
     )
     expires_at: datetime | None = Field(description="When it expires; null: never.")
     revoked_at: datetime | None = Field(description="When it was revoked.")
@@ -103,8 +104,8 @@ class UserBody(Body):
     enabled: Annotated[Boolean, Shown("Sign-in allowed")] = True
     password: Annotated[str, StringConstraints(max_length=1000)] | None = Field(
         default=None,
-        description="Stored as a hash only, never in an answer. To change your own, authenticate "
-        "with login and current password (Basic).",
+        description="Stored only as a hash, and never in an answer. To change your own password, "
+        "authenticate with login and current password (Basic).",
     )
     roles: list[RoleName] | None = None
 

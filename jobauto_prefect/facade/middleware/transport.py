@@ -36,7 +36,7 @@ SECURITY_HEADERS = {
     "Referrer-Policy": "no-referrer",
 }
 ONLY_HTTPS = (
-    "only HTTPS is answered, and plain HTTP within this machine; "
+    "plain HTTP is answered only within this machine: use HTTPS; "
     "proxies have to be named in JOBAUTO_TRUSTED_PROXIES"
 )
 ROUTE = "route"

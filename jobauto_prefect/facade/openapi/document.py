@@ -40,8 +40,8 @@ ERRORS: Mapping[int, str] = {
     403: "You are signed in but may not do this; or the request came by plain HTTP from another "
     "machine, or from a page of another site.",
     404: "There is no such record, or you may not see it.",
-    406: "The format is not supported. `details.formats` are those that are.",
-    409: "The state of the record does not allow it, or other records depend on it.",
+    406: "The format is not supported. `details.formats` lists the supported formats.",
+    409: "The record's state does not allow the request, or other records depend on the record.",
     412: "`If-None-Match` asks for a new record, but it exists already.",
     413: "The body is too large.",
     415: "The body has a content encoding other than gzip.",
@@ -90,7 +90,7 @@ def document() -> Json:
         },
         "servers": [
             {"url": "/api/v1", "description": "The contract."},
-            {"url": "/api", "description": "The same."},
+            {"url": "/api", "description": "The same routes."},
         ],
         "tags": [{"name": name} for name in tags()],
         "security": [{"bearer": []}, {"basic": []}],

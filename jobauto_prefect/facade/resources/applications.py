@@ -49,7 +49,7 @@ def definition(app_id: AppKey, who: CurrentUser, service: CurrentService) -> Res
 
 @operation(
     router, "GET /app/{app_id}/versions.{suffix}", "listVersions", "List earlier definitions",
-    "The replaced definitions, as an object keyed by number.",
+    "An object keyed by number: earlier definitions, which were replaced.",
     tag="Applications", answer=answered("The earlier definitions.", keyed(ApplicationVersion)),
 )  # fmt: skip
 def versions(

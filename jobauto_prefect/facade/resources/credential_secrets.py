@@ -33,8 +33,8 @@ class CredentialRevealed(Answer):
 @operation(
     router, "POST /credential/{credential_id}/reveal.{suffix}", "revealCredential",
     "Reveal a credential",
-    "All its values in plain text. Each request is recorded in the audit log before it is "
-    "answered. Needs `credentials.reveal`.",
+    "All values of the credential in plain text. Each request is recorded in the audit log before "
+    "it is answered. Needs `credentials.reveal`.",
     tag="Credentials", answer=answered("The values.", CredentialRevealed), errors=(413, 415),
 )  # fmt: skip
 def reveal_credential(

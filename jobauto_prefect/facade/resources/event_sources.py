@@ -33,8 +33,9 @@ class SourceTested(Answer):
 
 @operation(
     router, "POST /eventsource/{source_id}/test.{suffix}", "testSource", "Test an event source",
-    "Checks that its adapter database answers and that `changes_cache` can be read and, if "
-    "changes are deleted, written. Takes at most five seconds. Needs `companies.update`.",
+    "Checks that the adapter database answers and that `changes_cache` can be read; if the "
+    "service deletes changes, also that it can be written. Takes at most five seconds. Needs "
+    "`companies.update`.",
     tag="Event sources", answer=answered("The result.", SourceTested), errors=WRITE_ERRORS,
 )  # fmt: skip
 def test(

@@ -55,13 +55,16 @@ class Launch(Answer):
     runtemplate_id: int = Field(description="The run template.")
     launch_at: datetime = Field(description="When its job starts.")
     moved_from: datetime | None = Field(
-        description="When its job would start without closed time; null: it is not moved."
+        description="When the job would start if no time were closed; null: the window is not "
+        "moved."
     )
-    closed: str | None = Field(description="Why it is due in closed time; null: it is not.")
+    closed: str | None = Field(
+        description="Why the time at which the job is due is closed; null: it is open."
+    )
     excused: bool = Field(description="Whether no job starts because of closed time.")
     window_start: datetime = Field(description="Beginning of the window.")
     window_end: datetime = Field(description="End of the window, exclusive.")
-    deadline: datetime = Field(description="When it must be fulfilled.")
+    deadline: datetime = Field(description="The time by which the window's task must be fulfilled.")
     timezone: str = Field(description="IANA name of the schedule's time zone.")
 
 
@@ -78,8 +81,8 @@ class Forecast(Answer):
 
 @operation(
     router, "GET /forecast.{suffix}", "forecast", "Forecast windows",
-    "The windows of active run templates one may see whose jobs start within `days`, ordered by "
-    "their start.",
+    "The windows whose jobs start within `days`, ordered by the start of their jobs, for the "
+    "active run templates that you may see.",
     tag=SERVICE, answer=answered("The windows.", Forecast),
 )  # fmt: skip
 def list_forecast(

@@ -50,12 +50,14 @@ class JobKept(Answer):
 
 
 class JobsDeleted(Answer):
-    """Which of the matching jobs were deleted, or with `dry_run` would be."""
+    """Which of the matching jobs were deleted; with `dry_run`, which would be deleted."""
 
     dry_run: bool = Field(description="Whether this was only a dry run.")
     matched: int = Field(description="How many jobs match the filters.")
     deleted: int = Field(description="How many were deleted; 0 with `dry_run`.")
-    job_ids: list[int] = Field(description="The jobs that were deleted, or would be.")
+    job_ids: list[int] = Field(
+        description="The jobs that were deleted; with `dry_run`, those that would be deleted."
+    )
     kept: list[JobKept] = Field(description="The matching jobs that were not deleted.")
 
 
@@ -76,9 +78,9 @@ DryRun = Annotated[bool, Depends(read_dry_run)]
 @operation(
     router, "DELETE /jobs.{suffix}", "deleteJobs", "Delete jobs",
     "Deletes the matching jobs that have ended and belong to no task, at most the newest "
-    f"{MAX_PAGE}. At least one filter is required. With `state=scheduled` waiting jobs are "
-    "cancelled and deleted, including those of tasks. Matching jobs that were not deleted are "
-    "listed with the reason. Needs `jobs.delete`.",
+    f"{MAX_PAGE}. At least one filter is required. With `state=scheduled`, waiting jobs are "
+    "cancelled and deleted, even if they belong to a task. The answer lists matching jobs that "
+    "were not deleted, with the reason. Needs `jobs.delete`.",
     tag="Jobs", answer=answered("What was deleted.", JobsDeleted), errors=(409,), twin=None,
     parameters=lambda: (
         each.parameter(name) for name, each in DELETABLE_JOBS.filters.items()

@@ -61,21 +61,21 @@ router = APIRouter()
 
 
 class JobsByState(Answer):
-    """Numbers of jobs, for the companies one may see."""
+    """Numbers of jobs, for the companies that you may see."""
 
     timestamp: datetime = Field(description="When the numbers were read.")
-    total_jobs: int = Field(description="All jobs.")
+    total_jobs: int = Field(description="Number of all jobs.")
     successful_jobs: int = Field(description="Jobs that succeeded.")
     failed_jobs: int = Field(description="Jobs that failed or were lost.")
     incomplete_jobs: int = Field(description="Jobs that are waiting or running.")
-    total_applications: int = Field(description="The applications one may see.")
+    total_applications: int = Field(description="Number of applications that you may see.")
     repeated_jobs: int = Field(description="Jobs that are not first attempts.")
     states: dict[JobState, int] = Field(description="Number of jobs by state.")
 
 
 @operation(
     router, "GET /jobs/status.{suffix}", "countJobs", "Count jobs by state",
-    "For the companies one may see.",
+    "For the companies that you may see.",
     tag="Jobs", answer=answered("The numbers.", JobsByState),
 )  # fmt: skip
 def jobs_status(request: Request, who: CurrentUser, service: CurrentService) -> Response:
@@ -143,8 +143,8 @@ Form = Annotated[
 
 @operation(
     router, "GET /job/{job_id}/output.{suffix}", "getOutput", "Get the output of a job",
-    "All lines with a number above `after`; with `follow` also those written until the job has "
-    "ended; with `tail` only the last of them. Needs `jobs.read`.",
+    "All lines with a number above `after`. With `follow`, the answer goes on with new lines "
+    "until the job has ended. With `tail`, it has only the last lines. Needs `jobs.read`.",
     tag="Jobs",
     answer={
         200: {

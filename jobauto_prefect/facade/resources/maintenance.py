@@ -45,7 +45,7 @@ PATH = "/maintenance.{suffix}"
 class Maintenance(Answer):
     """The maintenance freeze: whether jobs are kept from starting, and why."""
 
-    frozen: bool = Field(description="Whether no job starts.")
+    frozen: bool = Field(description="Whether there is a freeze, so that no job starts.")
     reason: str | None = Field(description="The reason; null: none was given.")
     since: datetime | None = Field(description="When it began.")
     until: datetime | None = Field(
@@ -56,7 +56,7 @@ class Maintenance(Answer):
 
 @operation(
     router, f"GET {PATH}", "getMaintenance", "Get the maintenance freeze",
-    "Whether jobs are kept from starting, why, and until when.",
+    "Whether a freeze keeps jobs from starting, why, and until when.",
     tag=SERVICE, answer=answered("The freeze; `frozen` is false if there is none.", Maintenance),
 )  # fmt: skip
 def maintenance(request: Request, who: CurrentUser, service: CurrentService) -> Response:
@@ -85,9 +85,9 @@ def serialize_freeze(freeze: Freeze | None) -> JsonObject:
 
 @operation(
     router, f"PUT {PATH}", "beginMaintenance", "Begin a freeze",
-    "No job starts until the freeze ends; running jobs finish. Windows within it follow "
-    "`on_closed` of their run template. Reason and end of a current freeze are replaced. Needs "
-    "`system.config`.",
+    "No job starts until the freeze ends; running jobs finish. Windows within the freeze follow "
+    "`on_closed` of their run template. If there is a freeze already, its reason and end are "
+    "replaced. Needs `system.config`.",
     tag=SERVICE, answer=answered("The freeze.", Maintenance), errors=WRITE_ERRORS,
     body=MaintenanceBody, body_required=False,
 )  # fmt: skip
@@ -132,7 +132,7 @@ def _parse_end(service: Service, given: str | None) -> datetime | None:
 
 @operation(
     router, f"DELETE {PATH}", "endMaintenance", "End the freeze",
-    "Waiting jobs may start. Without a freeze nothing changes. Needs `system.config`.",
+    "Waiting jobs may start. If there is no freeze, nothing changes. Needs `system.config`.",
     tag=SERVICE, answer=answered("No freeze: `frozen` is false.", Maintenance),
 )  # fmt: skip
 def resume(request: Request, who: CurrentUser, service: CurrentService) -> Response:

@@ -60,14 +60,15 @@ class Reconciled(Answer):
 
 
 class PrunedKind(Answer):
-    """How many records of a kind were deleted, or with `dry_run` would be."""
+    """How many records of a kind were deleted; with `dry_run`, how many would be deleted."""
 
     kind: Literal["events", "output", "jobs", "tasks", "runs"] = Field(
         description="`output` counts the jobs whose output and artifacts were deleted, `runs` the "
         "flow runs in Prefect other than those deleted with their jobs."
     )
     company_id: int | None = Field(
-        description="Their company; null: of no company or, for `runs`, of all companies."
+        description="The company of the records. null: they have no company; for `runs`, they are "
+        "those of all companies."
     )
     company: str | None = Field(description="Slug of the company.")
     count: int = Field(description="Their number.")
@@ -83,9 +84,9 @@ class Pruned(Answer):
 
 @operation(
     router, "GET /drift.{suffix}", "listDrift", "Compare Prefect with the records",
-    "The run templates whose flow, work pool or deployment in Prefect differs from the records, "
-    "as an object keyed by id, for the companies one may see. Writing the run template corrects "
-    "it. 503 while Prefect is unavailable.",
+    "An object keyed by id: the run templates whose flow, work pool or deployment in Prefect "
+    "differs from the records, in the companies that you may see. Writing a run template corrects "
+    "its differences. 503 while Prefect is unavailable.",
     tag=SERVICE, answer=answered("The run templates that differ.", keyed(Drift)),
 )  # fmt: skip
 async def list_drift(request: Request, who: CurrentUser, service: CurrentService) -> Response:
@@ -117,7 +118,7 @@ async def list_drift(request: Request, who: CurrentUser, service: CurrentService
 
 @operation(
     router, "POST /reconcile.{suffix}", "reconcile",
-    "Correct changes made in Prefect now",
+    "Correct what was changed in Prefect",
     "A deployment's paused state, cron expression and time zone are taken over into the record; "
     "everything else is restored in Prefect. The services do the same step by step. Needs "
     "`system.config`. 503 while Prefect is unavailable.",
@@ -135,10 +136,11 @@ async def reconcile(request: Request, who: CurrentUser, service: CurrentService)
 
 @operation(
     router, "POST /prune.{suffix}", "prune", "Delete records past their retention",
-    "Deletes jobs, their output and their flow runs in Prefect, tasks and events beyond the "
-    "retention of settings, companies and run templates (field `retention`). The services do the "
-    "same once an hour. The request stops after a few seconds: repeat it while `complete` is "
-    "false. Needs `system.config`. 503 while Prefect is unavailable.",
+    "Deletes records that are beyond their retention: jobs, their output, their flow runs in "
+    "Prefect, tasks and events. Settings, companies and run templates (field `retention`) set the "
+    "retention. The services do the same once an hour. The request stops after a few seconds: "
+    "repeat it while `complete` is false. Needs `system.config`. 503 while Prefect is "
+    "unavailable.",
     tag=SERVICE, answer=answered("What was deleted.", Pruned), errors=(413, 415),
 )  # fmt: skip
 async def prune(

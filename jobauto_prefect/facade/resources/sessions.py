@@ -132,9 +132,9 @@ def login(request: Request, fields: SignInFields, service: CurrentService) -> Re
 for method, name, body in (("GET", "signInByGet", None), ("POST", "signIn", SIGN_IN_BODY)):
     add = operation(
         router, f"{method} /login.{{suffix}}", name, "Sign in",
-        "Issues a token for login and password, sent in the query, as JSON, as a form or in a "
-        "Basic header. The token is valid for 12 hours. The error does not tell whether login or "
-        "password is wrong.",
+        "Issues a token. Login and password are in the query, in a JSON body, in a form or in a "
+        "Basic header. The token is valid for 12 hours. An error does not tell whether the login "
+        "or the password is wrong.",
         tag=SIGNING_IN, answer=answered("The token.", SignedIn), errors=SIGN_IN_ERRORS,
         security=PASSWORD_TOO, request_body=body,
         parameters=lambda: [
@@ -165,7 +165,8 @@ class SignedOut(Answer):
 
 @operation(
     router, "POST /logout", "signOut", "Sign out",
-    "Revokes the caller's own token in the body, otherwise the bearer token of the request.",
+    "Revokes the token in the body, which must be the caller's own. If there is none in the body, "
+    "revokes the bearer token of the request.",
     tag=SIGNING_IN, answer=answered("The token was revoked.", SignedOut), errors=(413, 415),
     twin="/logout.{suffix}", request_body=SIGN_OUT_BODY, fields=lambda: ("token",),
 )  # fmt: skip
@@ -210,7 +211,7 @@ class ExportMetadata(Answer):
 
 
 class DataExport(Answer):
-    """The data held about a user: all of it, but only the newest 1000 jobs and audit entries."""
+    """All data held about a user, but of jobs and of audit entries only the newest 1000 each."""
 
     export_metadata: ExportMetadata = Field(description="About the export.")
     user_profile: users.User = Field(description="The user.")
@@ -260,7 +261,7 @@ def _export_fields() -> tuple[str, ...]:
 
 for method, name, errors in (("GET", "exportData", ()), ("POST", "exportDataByPost", (413, 415))):
     add = operation(
-        router, f"{method} /data-export", name, "Export one's own data",
+        router, f"{method} /data-export", name, "Export your own data",
         "The data this service holds about the caller: profile, memberships, tokens, and the "
         "newest jobs and audit entries.",
         tag=SIGNING_IN, answer=answered("The data.", DataExport), errors=errors,

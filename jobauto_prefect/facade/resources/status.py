@@ -96,7 +96,7 @@ def status(request: Request, who: CurrentUser, service: CurrentService) -> Respo
     """Return the state of the service, with numbers of records for those who may see them."""
     with service.ledger.reading() as session:
         counts = record_counts(session)
-        waiting = waiting_messages(session)
+        waiting = waiting_messages(session, service.ledger.clock())
         database = database_version(session)
         running = service_status.are_running(session, service.ledger.clock())
     frozen = maintenance.current_freeze(service)
@@ -119,7 +119,8 @@ def status(request: Request, who: CurrentUser, service: CurrentService) -> Respo
 for name, asked in (("status", "GET /status"), ("statusAs", "GET /status.{suffix}")):
     add = operation(
         router, asked, name, "Get the state of the service",
-        "Its version, its Prefect and database, and numbers of records for `system.logs`.",
+        "The service's version, its Prefect and its database. Numbers of records need "
+        "`system.logs`.",
         tag=SERVICE, answer=answered("The state of the service.", Status), twin=None,
     )  # fmt: skip
     add(status)

@@ -49,14 +49,14 @@ class SuggestedMapping(Answer):
     """How values of one application's jobs can be passed to another."""
 
     env_mapping: dict[str, str] = Field(
-        description="Environment key to selector in the event: an object, in requests also its "
-        "JSON text."
+        description="For each environment key, a selector in the event: an object, in requests "
+        "also its JSON text."
     )
     flows: dict[str, str] = Field(
-        description="Environment key to what is passed without a mapping, by `consumes`."
+        description="For each environment key, what `consumes` passes without a mapping."
     )
     selectors: dict[str, list[str]] = Field(
-        description="Environment key to the matching selectors, the most useful first."
+        description="For each environment key, the matching selectors, the most useful first."
     )
 
 
@@ -65,11 +65,11 @@ class SuggestedRule(Answer):
 
     event_source_id: int | None = Field(
         default=None,
-        description="The event source whose changes it reacts to.",
+        description="The event source whose changes start the rule.",
     )
     runtemplate_source_id: int | None = Field(
         default=None,
-        description="The run template whose end it reacts to.",
+        description="The run template whose jobs start the rule when they end.",
     )
     runtemplate_id: int = Field(description="The run template.")
     evidence: str | None = Field(
@@ -78,8 +78,8 @@ class SuggestedRule(Answer):
     )
     operation: str | None = Field(default=None, description="Which changes start it.")
     env_mapping: dict[str, str] = Field(
-        description="Environment key to selector in the event: an object, in requests also its "
-        "JSON text."
+        description="For each environment key, a selector in the event: an object, in requests "
+        "also its JSON text."
     )
 
 
@@ -92,15 +92,16 @@ class Suggestion(Answer):
 
 
 class Suggestions(Answer):
-    """Rules that could be written; they start nothing until then."""
+    """Rules that could be written. Until they are written, they start nothing."""
 
     suggestions: list[Suggestion] = Field(description="The rules.")
 
 
 @operation(
     router, "GET /app/{app_id}/mapping.{suffix}", "suggestMapping", "Suggest a mapping",
-    "How values of another application's jobs can be passed to this one: a mapping by names and "
-    "inputs, what `consumes` passes without one, and the matching selectors of each key.",
+    "How values of another application's jobs can be passed to this application: a mapping by "
+    "names and inputs, what `consumes` passes without a mapping, and the matching selectors of "
+    "each key.",
     tag="Applications", answer=answered("The suggestion.", SuggestedMapping),
 )  # fmt: skip
 def mapping(
@@ -122,9 +123,9 @@ def mapping(
 @operation(
     router, "GET /runtemplate/{template_id}/suggestions.{suffix}", "suggestRules",
     "Suggest rules",
-    "Rules that would start the run template for the events its application consumes: after "
-    "run templates of its company that emit them, or for changes of event sources. Existing "
-    "rules are left out. Needs `jobs.read`.",
+    "Rules that would start the run template for the events that its application consumes: after "
+    "run templates of its company that emit these events, or after changes of event sources. "
+    "Existing rules are left out. Needs `jobs.read`.",
     tag="Run templates", answer=answered("The rules.", Suggestions),
 )  # fmt: skip
 def suggestions(

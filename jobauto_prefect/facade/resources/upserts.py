@@ -1,7 +1,7 @@
 """The routes that create or update records, for each kind that can be written."""
 
 import functools
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any
 
@@ -65,7 +65,8 @@ LOCATION: Json = {
     "schema": {"type": "string", "format": "uri-reference"},
 }
 IS_REPLAYED: Json = {
-    "description": "The answer repeats that to the first request with this `Idempotency-Key`.",
+    "description": "This answer repeats the answer to the first request with this "
+    "`Idempotency-Key`.",
     "schema": {"type": "string", "enum": ["true"]},
 }
 
@@ -188,14 +189,19 @@ def add_upsert(router: APIRouter, resource: Resource) -> None:
 
 def _describe_write(resource: Resource) -> str:
     kind = resource.kind
-    known = f" Without an id it is found by its {kind.known_by}." if kind.known_by else ""
-    needed = " and ".join(" or ".join(f"`{field}`" for field in group) for group in kind.required)
+    known = f" Without an id, the record is found by its {kind.known_by}." if kind.known_by else ""
+    needed = " and ".join(map(_either, kind.required))
     return (
         f"Creates or updates: an update changes only the given fields. The id may be in the query "
         f"(`{kind.parameter}`) or in the body (`id` or `{kind.item}_id`).{known}"
-        f" A new one needs {needed or 'a complete definition'}.{resource.note}"
+        f" A new record needs {needed or 'a complete definition'}.{resource.note}"
         f" Needs `{kind.permissions}.create` or `{kind.permissions}.update`."
     )
+
+
+def _either(fields: Sequence[str]) -> str:
+    first, *others = (f"`{field}`" for field in fields)
+    return first + (f" (or {' or '.join(others)})" if others else "")
 
 
 def _declare_answer(resource: Resource) -> Mapping[int, Json]:
@@ -268,8 +274,8 @@ def _write(resource: Resource, asked: UpsertRequest, who: Identity, service: Ser
             answer = _respond_written(session, resource, asked, who, service, written)
             if once is not None:
                 once.store(session, answer)
-    if written.messages:
-        service.outbox_worker.accept(written.messages)
+    if written.starts:
+        service.outbox_worker.accept(written.starts)
     else:
         service.outbox_worker.wake()
     if answer is not None:

@@ -57,7 +57,7 @@ router = APIRouter()
 
 @operation(
     router, "GET /user/{user_id}/roles.{suffix}", "listRoles", "List the roles of a user",
-    "An object keyed by role id. Needs `users.read`, except for oneself.",
+    "An object keyed by role id. Needs `users.read`, except for your own roles.",
     tag="Users", answer=answered("The roles.", keyed(AssignedRole)),
 )  # fmt: skip
 def roles(
@@ -96,14 +96,16 @@ class RolesSet(Answer):
     """The roles of a user after a change."""
 
     user_id: int = Field(description="The user.")
-    replace: bool = Field(description="Whether the former roles were replaced, or added to.")
+    replace: bool = Field(
+        description="true: the former roles were replaced; false: the roles were added to them."
+    )
     roles: list[Role] = Field(description="The roles, by name.")
 
 
 @operation(
     router, "POST /user/{user_id}/roles/", "setRoles", "Set the roles of a user",
-    "Replaces the current roles, or with `replace` false adds to them. Nobody can assign a role "
-    "above their own, and the last super_admin stays. Needs `roles.assign`.",
+    "Replaces the current roles; if `replace` is false, adds to them. Nobody can assign a role "
+    "above their own. The last super_admin keeps this role. Needs `roles.assign`.",
     tag="Users", answer=answered("The roles the user has now.", RolesSet), errors=WRITE_ERRORS,
     body=RolesBody,
     parameters=lambda: [query("replace", {"type": "boolean"}, "Replace the current roles.")],
@@ -129,8 +131,8 @@ def set_roles(
 
 @operation(
     router, "GET /user/{user_id}/tokens.{suffix}", "listTokens", "List the tokens of a user",
-    "An object keyed by token id, including revoked and expired ones. Needs `users.read`, "
-    "except for oneself.",
+    "An object keyed by token id, including revoked and expired tokens. Needs `users.read`, "
+    "except for your own tokens.",
     tag="Users", answer=answered("The tokens.", keyed(users.Token)),
 )  # fmt: skip
 def list_tokens(
@@ -145,8 +147,8 @@ def list_tokens(
 
 @operation(
     router, "POST /user/{user_id}/tokens/", "issueToken", "Issue a token",
-    "Only this answer contains its text; a repeated request issues another token. Needs "
-    "`profile.update` for oneself, `users.impersonate` for others.",
+    "Only this answer contains the token's text. A repeated request issues another token. Needs "
+    "`profile.update` for a token of your own, `users.impersonate` for other users.",
     tag="Users", answer=answered("The token.", IssuedToken, status=201), errors=WRITE_ERRORS,
     body=TokenBody,
 )  # fmt: skip
@@ -177,8 +179,9 @@ def issue_token(
 
 @operation(
     router, "DELETE /user/{user_id}/token/{token_id}", "revokeToken", "Revoke a token",
-    "It is invalid from the next request on. Needs `profile.update` for oneself, `users.update` "
-    "for others; nobody can revoke the token of a user with a higher role.",
+    "The token is invalid from the next request on. Needs `profile.update` for a token of your "
+    "own, `users.update` for other users. Nobody can revoke the token of a user with a higher "
+    "role.",
     tag="Users", answer=answered("The token.", users.Token), errors=(409,),
 )  # fmt: skip
 def revoke_token(

@@ -49,7 +49,7 @@ class WorkPool(Answer):
         description="The kind of worker that serves it; null: there is no such pool."
     )
     exists: bool = Field(description="Whether Prefect has it.")
-    paused: bool = Field(description="Whether it starts nothing.")
+    paused: bool = Field(description="Whether the pool is paused, so that it starts nothing.")
     workers: list[Worker] = Field(description="All workers that have served it.")
 
 
@@ -75,7 +75,7 @@ class WorkerState(Answer):
     limit: int | None = Field(description="How many jobs it runs at once; null: unknown.")
     free: int | None = Field(description="How many more jobs it takes; null: unknown.")
     jobs: list[int] = Field(
-        description="The ids of its jobs that may be running and that one may see."
+        description="The ids of its jobs that may be running, if you may see these jobs."
     )
 
 
@@ -88,8 +88,8 @@ class WorkerLost(Answer):
 
 @operation(
     router, "GET /pools.{suffix}", "listPools", "List work pools and their workers",
-    "The work pools of the active run templates one may see, as Prefect knows them: an object "
-    "keyed by name. 503 while Prefect is unavailable.",
+    "An object keyed by name: the work pools, as Prefect knows them, of the active run templates "
+    "that you may see. 503 while Prefect is unavailable.",
     tag=SERVICE, answer=answered("The work pools.", keyed(WorkPool)),
 )  # fmt: skip
 async def list_work_pools(request: Request, who: CurrentUser, service: CurrentService) -> Response:
@@ -126,8 +126,8 @@ def visible_pools(service: Service, who: Identity) -> set[str]:
 
 @operation(
     router, "GET /workers.{suffix}", "listWorkers", "List workers",
-    "The workers of the work pools one may see, as an object keyed by name: host, last sign of "
-    "life, jobs, and problems.",
+    "An object keyed by name: the workers of the work pools that you may see, with host, last "
+    "sign of life, jobs and problems.",
     tag=SERVICE, answer=answered("The workers.", keyed(WorkerState)),
 )  # fmt: skip
 def list_workers(request: Request, who: CurrentUser, service: CurrentService) -> Response:
@@ -170,7 +170,7 @@ def worker_fields(service: Service, listed: ListedWorker, frozen: bool) -> dict[
     router, "POST /worker/{name:path}/lost.{suffix}", "loseWorker",
     "Declare a worker lost",
     "For a machine that will not come back: the worker's jobs become lost, and are retried if "
-    "their run templates say so. A worker that is still alive has to end its jobs. 409 if it "
+    "their run templates say so. If the worker is still alive, it has to end its jobs. 409 if it "
     "gave a sign of life within the last lease. Needs `system.config`.",
     tag=SERVICE, answer=answered("The lost jobs.", WorkerLost), errors=(409, 413, 415),
 )  # fmt: skip

@@ -67,7 +67,7 @@ class ChainBody(Body):
 
 
 class LaunchBody(Body):
-    """An application starts, by its only run template in the company."""
+    """An application starts. The company must have exactly one run template of it."""
 
     app_id: Ref = Field(description="The application that starts.")
 
@@ -83,8 +83,8 @@ class StopBody(Body):
 
 
 class WebHookBody(Body):
-    """An address is called. A `secret` that is masked or left out stays as it is; for another
-    address it must be sent again, or null: then calls are not signed.
+    """An address is called. A `secret` that is masked or left out stays as it is. If the address
+    changes, the secret must be sent again; null: calls are not signed.
     """
 
     uri: WebAddress = Field(description="The address to call.")
@@ -105,7 +105,7 @@ class ActionsBody(BaseModel):
     launch: Annotated[LaunchBody | None, ON, OrSwitch(LaunchBody)] = Field(
         None,
         alias=Action.LAUNCH,
-        description="An application starts, by its only run template in the company.",
+        description="An application starts. The company must have exactly one run template of it.",
     )
     reschedule: Annotated[RescheduleBody | None, ON, OrSwitch(RescheduleBody)] = Field(
         None,

@@ -20,7 +20,8 @@ class TemplateBlock(BaseModel):
 
     block: str = Field(description="Slug of the block's type, a slash, and the block's name.")
     env: dict[str, str] = Field(
-        description="Fields of the block, by variable; `a.b` is the field b of a."
+        description="Each key is a variable, its value the name of a field of the block; `a.b` is "
+        "the field b of a."
     )
 
 
@@ -42,8 +43,8 @@ Variable = Annotated[
 
 
 class BlockBody(Body):
-    """A Prefect block that the service does not manage; `env` maps variables to its fields (`a.b`
-    is b in a).
+    """A Prefect block that the service does not manage; `env` maps variables to fields of the block
+    (`a.b` is the field b of a).
     """
 
     record: ClassVar = TemplateBlock

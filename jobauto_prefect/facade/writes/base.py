@@ -2,7 +2,7 @@
 fields given.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Annotated, Any, ClassVar, TypeVar
@@ -13,6 +13,7 @@ from pydantic_core import PydanticCustomError
 
 from jobauto_prefect.definitions.records.names import BLANK_END, has_blank_end
 from jobauto_prefect.definitions.records.value_rules import ValueRules
+from jobauto_prefect.engine.hand_overs import Start
 from jobauto_prefect.engine.outbox_worker import OutboxWorker
 from jobauto_prefect.errors import Fault, Forbidden, InvalidInput
 from jobauto_prefect.facade.answers import Labelled
@@ -135,8 +136,8 @@ class WriteRequest:
     """One request to create or update a record; `record_id` None: it names none.
 
     `defaults` are values of a new record for what the request leaves out. `outbox_worker` is this
-    process's, which can carry out the messages for Prefect of a `WriteResult`; None: another
-    process carries them out.
+    process's, which can carry out the `starts` of a `WriteResult`; None: another process carries
+    them out.
     """
 
     session: WritingSession
@@ -222,12 +223,12 @@ class WriteRequest:
 
 @dataclass(slots=True)
 class WriteResult:
-    """The record that was written. This process handles `messages`, which are for Prefect."""
+    """The record that was written, and the starts of jobs that this process hands over itself."""
 
     record: Any
     created: bool
     warnings: list[Fault] = field(default_factory=list)
-    messages: Sequence[OutboxMessage] = ()
+    starts: Mapping[OutboxMessage, Start] = field(default_factory=dict)
 
 
 def resolve_company(

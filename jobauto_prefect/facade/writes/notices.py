@@ -64,8 +64,8 @@ SlackAddress = Annotated[
 
 
 class MailBody(Body):
-    """Mail to these addresses, on these occasions; without occasions no mail, whatever the
-    company's setting.
+    """Mail to these addresses, on these occasions. Without occasions no mail is sent, even if the
+    company's setting has some.
     """
 
     record: ClassVar = MailNotices
@@ -87,9 +87,11 @@ class SlackBody(Body):
 
 
 class NoticesBody(Body):
-    """Who is notified, by channel; a run template inherits from its company what it leaves out.
+    """Who is notified, by channel. If a run template leaves out a channel, its company's setting
+    applies.
 
-    A window is late if it is not done at the time that `finished_by` sets, else at its deadline.
+    A window is late if it is not done at the time that `finished_by` sets; without `finished_by`,
+    at its deadline.
     """
 
     record: ClassVar = Notices

@@ -41,8 +41,8 @@ class OwnedBody(LabelledBody):
 
     company_id: Ref | None = Field(
         default=None,
-        description="The company it belongs to; only its run templates can use it. null: it is "
-        "shared. Only system-wide roles can change this.",
+        description="The company it belongs to; only this company's run templates can use it. "
+        "null: it is shared. Only system-wide roles can change this.",
     )
     company: CompanySlug = None
 

@@ -18,9 +18,10 @@ Count = Annotated[int, Field(ge=NO_BOUND, le=10**9), READ_INTEGER, OrText(r"^(0|
 
 
 class RetentionBody(TypedDict, total=False):
-    """Retention limits, 0 for no limit; for what is left out, the company's or the service's apply.
+    """Retention limits; 0: no limit. If a limit is left out, the company's or the service's limit
+    applies.
 
-    `jobs_count` is the number of ended jobs of each run template, the others are days.
+    `jobs_count` is the number of ended jobs of each run template; the other limits are days.
     """
 
     __pydantic_config__ = ConfigDict(extra="forbid")  # type: ignore[misc]

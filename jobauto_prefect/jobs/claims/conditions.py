@@ -89,7 +89,7 @@ class StartConditions:
             raise Refused("not_available", preflight.held_up, PrefectState.SCHEDULED, at=at)
         if preflight.missing is None and self._names_what_is_unread(preflight):
             again = self._session.clock() + SOON
-            message = "the values it refers to have not been read yet"
+            message = "the values that it refers to have not been read yet"
             raise Refused("not_available", message, PrefectState.SCHEDULED, at=again)
 
     def _names_what_is_unread(self, preflight: Preflight) -> bool:

@@ -131,7 +131,7 @@ def unknown_requirements(
         Fault(
             f"/requirements/{place}",
             "unknown_requirement",
-            f"there is no credential type {code}; nothing checks this requirement",
+            f"there is no credential type {code}, so nothing checks that jobs have one",
         )
         for place, code in enumerate(named)
         if code.lower() not in existing

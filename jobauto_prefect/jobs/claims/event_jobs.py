@@ -97,7 +97,7 @@ class EventJob:
         if unfit:
             message = (
                 f"no variable can hold a NUL, or bytes that are not UTF-8: {', '.join(unfit)}; "
-                "write it to a file and pass that with @file:NAME"
+                "write the value to a file and pass the file with @file:NAME"
             )
             raise Refused("unresolved_mapping", message, PrefectState.FAILED)
         large = [key for key, text in texts.items() if len(text.encode()) > LARGEST_VALUE]

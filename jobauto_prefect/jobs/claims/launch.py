@@ -13,6 +13,7 @@ from jobauto_prefect.definitions import (
     EVENT_VARIABLES,
     ContactLost,
     Definition,
+    cache_by_text,
     parse_kubernetes,
     parse_text,
     to_text,
@@ -41,7 +42,7 @@ MOST_NAMED = 20
 """How many omitted values a job's output names; its record names them all."""
 
 KEPT = 256
-"""Cache size: definitions, and executors with their settings."""
+"""Cache size: executors with their settings."""
 
 KUBERNETES = "Kubernetes"
 TRACEPARENT = "TRACEPARENT"
@@ -63,7 +64,7 @@ def terms_of(app: App, language: str) -> ApplicationTerms:
     return _terms(json.dumps(app.document), language)
 
 
-@functools.lru_cache(maxsize=KEPT)
+@cache_by_text
 def _terms(document: str, language: str) -> ApplicationTerms:
     definition = parse_text(document)
     keys = parameters(definition, language).parameter_keys

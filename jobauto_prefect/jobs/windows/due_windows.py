@@ -211,11 +211,16 @@ def _obligation(
     }
     job.traceparent = tracing.note("window", attributes=opened)
     by_prefect = opening.disposition is WindowDisposition.RUN and template.applied_paused is False
-    return task, job, by_prefect and schedule_for_prefect(schedule) is not None
+    return task, job, by_prefect and is_left_to_prefect(template, schedule)
 
 
 def _miss(task: Task, reason: TaskReason, message: str) -> None:
     task.state, task.reason, task.message = TaskState.MISSED, reason, message
+
+
+def is_left_to_prefect(template: RunTemplate, schedule: Schedule) -> bool:
+    """Whether Prefect's scheduler creates the runs: the deployment has the schedule."""
+    return template.applied_schedule is not False and schedule_for_prefect(schedule) is not None
 
 
 def schedule_kept(template: RunTemplate) -> Schedule | None:

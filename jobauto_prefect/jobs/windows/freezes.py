@@ -6,7 +6,7 @@ from jobauto_prefect.jobs.windows.due_windows import recheck_closed_time
 from jobauto_prefect.ledger.audit.trail import WritingSession
 from jobauto_prefect.ledger.jobs import freezes, windows
 from jobauto_prefect.ledger.jobs.waits import jobs_told_to_wait
-from jobauto_prefect.ledger.outbox import OutboxKind, enqueue
+from jobauto_prefect.ledger.outbox import enqueue_reschedule
 from jobauto_prefect.ledger.records import Freeze
 
 
@@ -35,7 +35,7 @@ def end_freeze(session: WritingSession) -> Freeze | None:
     session.flush()
     recheck_closed_time(session, windows.lock_moving_templates(session))
     for job_id in jobs_told_to_wait(session):
-        enqueue(session, OutboxKind.RESCHEDULE_RUN, job_id)
+        enqueue_reschedule(session, job_id)
     return freeze
 
 

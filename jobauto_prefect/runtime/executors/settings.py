@@ -98,9 +98,9 @@ class ImageSettings(ExecutorSettings):
 
     user: User | None = Field(
         default=None,
-        description="UID or UID:GID of the process; with Docker and Podman the worker must be "
-        "root. Default: the company's --run-as user, else the worker's own; on "
-        "Kubernetes the image's.",
+        description="UID or UID:GID of the process. With Docker and Podman, the worker must be "
+        "root. Default with Docker and Podman: the company's --run-as user, else the worker's own "
+        "user. Default on Kubernetes: the image's user.",
         examples=["1000:1000"],
     )
     memory: Amount | None = Field(
@@ -126,8 +126,8 @@ class ContainerSettings(ImageSettings):
 
     network: Name | None = Field(
         default=None,
-        description="One of the engine's networks, or none; default: the engine's default. host "
-        "is refused.",
+        description="Name of one of the engine's networks, or `none` for no network; default: the "
+        "engine's default network. `host` is refused.",
         examples=["none"],
     )
     ulimits: dict[UlimitName, Ulimit] = Field(
@@ -142,7 +142,8 @@ class ContainerSettings(ImageSettings):
     )
     init: bool = Field(
         default=False,
-        description="Whether the first process is a small init that forwards signals and reaps.",
+        description="Whether the first process is a small init that forwards signals and reaps "
+        "processes.",
         examples=[True],
     )
 

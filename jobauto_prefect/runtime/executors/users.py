@@ -68,8 +68,8 @@ def parse_user_names(names: Sequence[str]) -> dict[str, str]:
         company, _, login = name.rpartition("=")
         if company and not ID.fullmatch(company):
             raise _bad_user(
-                f"--run-as {name}: give the company's id, which is never reused, not its slug;"
-                f" jobauto company show {company} shows it"
+                f"--run-as {name}: give the company's id, not its slug, which may be reused;"
+                f" jobauto company show {company} shows the id"
             )
         if company in logins:
             raise _bad_user(
@@ -97,7 +97,7 @@ def find_user(name: str, workspace: Path) -> User:
     for folder in reversed(workspace.parents):
         if not _may_pass(user, folder):
             raise NotReady(
-                f"jobs run as {name} can't reach {workspace}: {folder} is closed to them;"
+                f"jobs that run as {name} can't reach {workspace}: {folder} is closed to them;"
                 " set JOBAUTO_WORKER_DIRECTORY to a directory they can reach"
             )
     return user

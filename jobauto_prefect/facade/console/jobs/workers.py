@@ -87,7 +87,8 @@ def tell_hindrances(worker: Record) -> str:
     return "; ".join(str(why) for why in worker["hindrances"].values())
 
 
-def _clock(worker: Record, visit: Visit) -> AnyCell:
+def tell_clock(worker: Record, visit: Visit) -> AnyCell:
+    """Draw how far the clock of a worker, or of another part, differs."""
     ahead = worker["clock_ahead"]
     seconds = f"{abs(ahead):.1f}"
     if ahead < 0:
@@ -151,7 +152,7 @@ class WorkerPages(RecordPages):
         LOAD,
         MACHINE,
         Column(Text("Instance"), code("instance")),
-        Column(Text("Clock"), _clock),
+        Column(Text("Clock"), tell_clock),
     )
     tables = (
         Table(

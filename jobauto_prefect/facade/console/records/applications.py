@@ -135,7 +135,7 @@ class ApplicationPages(RecordPages):
                     lambda former, _: text_cell(str(former["version"] or former["number"])),
                 ),
                 Column(Text("Replaced"), moment("replaced_at")),
-                Column(Text("By"), lambda former, _: text_cell(str(former["replaced_by"]))),
+                Column(Text("Author"), lambda former, _: text_cell(str(former["replaced_by"]))),
             ),
             Text("The definition has not changed yet."),
             lambda app: f"{CONTRACT}/app/{app['id']}/versions.html",

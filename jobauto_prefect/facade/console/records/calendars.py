@@ -203,14 +203,14 @@ class CalendarPages(RecordPages):
         ),
         _closed(
             "times",
-            Column(Text("Begins"), text("from")),
-            Column(Text("Ends"), text("to")),
+            Column(Text("Begin"), text("from")),
+            Column(Text("End"), text("to")),
             Column(Text("Days"), _weekdays),
         ),
         _closed(
             "periods",
-            Column(Text("Begins"), text("start")),
-            Column(Text("Ends"), text("end")),
+            Column(Text("Begin"), text("start")),
+            Column(Text("End"), text("end")),
         ),
     )
     form = (

@@ -88,8 +88,8 @@ def notice_group(*, of_template: bool) -> FieldGroup:
     return FieldGroup(
         Text("Notifications"),
         [
-            *channel_fields(Channel.MAIL, Text("Mail when"), addresses),
-            *channel_fields(Channel.SLACK, Text("Slack-compatible webhook when"), webhook),
+            *channel_fields(Channel.MAIL, Text("Mail events"), addresses),
+            *channel_fields(Channel.SLACK, Text("Webhook events (Slack-compatible)"), webhook),
             late,
         ],
         is_folded=True,

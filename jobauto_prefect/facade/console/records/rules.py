@@ -210,7 +210,7 @@ def _end(place: tuple[str, str], rule: Record) -> Cell:
 
 
 OF = Column(Text("Origin"), lambda rule, _: _end(_start(rule), rule))
-STARTS = Column(Text("Starts"), lambda rule, _: _end(_place(rule, "runtemplate_id"), rule))
+STARTS = Column(Text("Target"), lambda rule, _: _end(_place(rule, "runtemplate_id"), rule))
 PRIORITY = Column(Text("Priority"), number("priority"))
 
 
@@ -268,7 +268,7 @@ class RulePages(RecordPages):
             Text("Or when an event source changes"), ("event_source_id", "evidence", "operation")
         ),
         FieldGroup(
-            Text("Starts"), ("runtemplate_id", "env_mapping", "fan_out", "priority", "enabled")
+            Text("Target"), ("runtemplate_id", "env_mapping", "fan_out", "priority", "enabled")
         ),
     )
 

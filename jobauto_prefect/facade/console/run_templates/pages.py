@@ -170,7 +170,7 @@ def _windows(empty: Text, *, is_active: bool) -> Table:
         Text("Next windows"),
         lambda template, _: template["windows"],
         (
-            Column(Text("Starts"), _starts),
+            Column(Text("Start time"), _starts),
             _time("launch_at"),
             _time("deadline"),
             Column(Text("Remark"), _remark),
@@ -197,7 +197,7 @@ class TemplatePages(RecordPages):
         Column(Text("Application"), lambda each, visit: text_cell(visit.named(each, "app_id"))),
         Column(Text("Last jobs"), _strip),
         Column(
-            Text("Next"),
+            Text("Next start"),
             lambda each, visit: (moment("starts") if each["active"] else active)(each, visit),
         ),
         Column(Text("Schedule"), _schedule),

@@ -194,8 +194,8 @@ def refuse_retries(body: Any) -> None:
     for run in _items(body or {}):
         if any(require_object(run.get("empirical_policy")).values()):
             raise Forbidden(
-                "empirical_policy has no effect here: how often a job is tried, and when again, is"
-                " said by its run template; change it there"
+                "empirical_policy has no effect here: the run template says how often and when a"
+                " job is retried; change it there"
             )
 
 
@@ -250,8 +250,8 @@ def refuse_own_events(body: Any) -> None:
         about = require_object(event.get("resource")).get("prefect.resource.id")
         if any(str(word).startswith(OWN_EVENTS) for word in (event.get("event"), about)):
             raise Forbidden(
-                f"events named {OWN_EVENTS}*, or about such a resource, come from the services "
-                "alone; give yours another name"
+                f"only the services send events named {OWN_EVENTS}*, or about such a resource; "
+                "give yours another name"
             )
 
 

@@ -200,8 +200,8 @@ async def _run_states(scoped: ScopedRequest) -> Decision:
 
 def _not_together() -> Forbidden:
     return Forbidden(
-        "a worker's token gives flow runs that it names (flow_runs.id.any_, and no other filter)"
-        f" the state {' or '.join(sorted(STATES_TOGETHER))}, with a limit, and not by force"
+        f"a worker's token can only set the state {' or '.join(sorted(STATES_TOGETHER))}, with a"
+        " limit and without force, and must name the flow runs (flow_runs.id.any_, no other filter)"
     )
 
 
@@ -321,8 +321,8 @@ async def _events(scoped: ScopedRequest) -> Decision:
     if is_workers or resource_id.startswith(WORKER_EVENTS):
         if not (is_workers and await scoped.ownership.has_worker(scoped.scope, resource_id)):
             raise Forbidden(
-                f"a worker's token sends {WORKER_EVENTS}* of workers of its pools; this one is "
-                "none of them, or the event has another name"
+                f"a worker's token can only send {WORKER_EVENTS}* events of workers of its pools; "
+                "this event has another name, or is of another worker"
             )
         return Decision(scoped.request.body)
     if name.startswith(TASK_RUN_NAMES) or resource_id.startswith(TASK_RUN_EVENTS):
@@ -349,8 +349,8 @@ def _task_run_of(event: Mapping[str, Any], resource_id: str) -> str:
     named |= require_object(payload.get("validated_state")).keys() & {"id"}
     if task_run_id == resource_id or not is_uuid(task_run_id) or named:
         raise Forbidden(
-            f"an event of a task run is about {TASK_RUN_EVENTS}ID, the UUID with hyphens, and its "
-            "payload has no id and no flow_run_id"
+            f"an event of a task run must be about {TASK_RUN_EVENTS}ID, the UUID with hyphens; its "
+            "payload must have no id and no flow_run_id"
         )
     return task_run_id
 

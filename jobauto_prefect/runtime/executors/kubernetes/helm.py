@@ -165,7 +165,8 @@ def _path_within(folder: Path, path: str) -> str:
         real = None
     if real is None or not real.is_relative_to(folder.resolve()):
         raise StartFailed(
-            f"helm can't use {path}: charts and values files must be in {folder}, links followed; "
+            f"helm can't use {path}: charts and values files must be in {folder}, and so must "
+            "the targets of links; "
             "an administrator can put it there, or set JOBAUTO_HELM_DIRECTORY",
             NOT_EXECUTABLE,
         )

@@ -6,15 +6,16 @@ from datetime import timedelta
 from itertools import groupby
 from typing import Any
 
-from jobauto_prefect.cli.checks.finding import SET_CLOCKS, Finding
 from jobauto_prefect.clock import TOLERATED, offset_text
 from jobauto_prefect.engine.parts import read_living
 from jobauto_prefect.ledger.database.engine import allowed_connections
-from jobauto_prefect.ledger.jobs.workers import list_workers
+from jobauto_prefect.ledger.jobs.workers import ListedWorker, is_living, list_workers
 from jobauto_prefect.ledger.parts import SILENT_AFTER
-from jobauto_prefect.ledger.records import PartRecord
+from jobauto_prefect.ledger.records import PartRecord, WorkerRecord
 from jobauto_prefect.ledger.service_status import are_running
 from jobauto_prefect.ledger.store import Ledger
+from jobauto_prefect.monitoring.finding import SET_CLOCKS, Finding
+from jobauto_prefect.settings import Settings
 from jobauto_prefect.wording import pluralize
 
 PARTS = "parts"
@@ -25,9 +26,19 @@ IN_ALL = (
 )  # fmt: skip
 """Settings that facades and services must have alike, too."""
 
+WORKER_PATIENCE = timedelta(minutes=2)
+"""How long without a sign of life until a worker counts as gone."""
+
+HELP: Mapping[str, str] = {
+    "disk": "make room in its work directory, or set JOBAUTO_WORKER_DIRECTORY to another one",
+    "processes": "give its machine more memory, or allow its service more processes and open files",
+    "name": "restart it, with another --name if this one is in use",
+}
+"""What to do if a worker lacks this."""
+
 
 def describe_parts(ledger: Ledger) -> list[dict[str, Any]]:
-    """Return the parts that live, and then the workers, of which less is known."""
+    """Return the parts that live, and then the workers: when they started is not known."""
     with ledger.reading() as session:
         workers = [each.record for each in list_workers(session, None, None)]
     return [
@@ -46,7 +57,8 @@ def describe_parts(ledger: Ledger) -> list[dict[str, Any]]:
         {
             "part": f"worker ({worker.pool})",
             "host": worker.host,
-            **dict.fromkeys(("pid", "version", "prefect", "started_at")),
+            **{name: worker.facts.get(name) or None for name in ("pid", "version", "prefect")},
+            "started_at": None,
             "seen_at": worker.seen_at.isoformat(),
             "clock_ahead": worker.clock_ahead,
         }
@@ -55,24 +67,45 @@ def describe_parts(ledger: Ledger) -> list[dict[str, Any]]:
     ]
 
 
-def part_findings(ledger: Ledger) -> list[Finding]:
-    """Compare the parts that live, and add up their connections to the ledger."""
+def topology_findings(settings: Settings, ledger: Ledger) -> list[Finding]:
+    """Compare parts and workers, report those that can't work, add up the connections."""
+    with ledger.reading() as session:
+        listed = list_workers(session, None, None)
+    now, lease = ledger.clock(), settings.lease_seconds
+    workers = [
+        each.record
+        for each in listed
+        if each.record.lost_at is None and each.record.seen_at > now - WORKER_PATIENCE
+    ]
+    silent = [each for each in listed if not is_living(each.record, now, lease)]
+    living = [worker for worker in workers if is_living(worker, now, lease)]
+    return [
+        *_part_findings(ledger, workers),
+        *(finding for worker in workers for finding in _hindrances(worker)),
+        *(_silence(each) for each in silent if each.jobs),
+        *(finding for worker in living for finding in _worker_clock(worker)),
+    ]
+
+
+def _part_findings(ledger: Ledger, workers: Sequence[WorkerRecord]) -> list[Finding]:
     living = read_living(ledger)
     if not living:
         message = f"none has reported in the last {SILENT_AFTER.total_seconds():.0f} s"
         return [Finding(PARTS, "unknown", message, "start everything: jobauto up")]
+    known = [worker for worker in workers if worker.facts.get("version")]  # of this release on
     findings = [
         *_services(ledger),
         *_keys(living),
-        *_versions(living),
+        *_versions(living, known),
         *_clocks(living),
         *_servers([part for part in living if part.kind == "prefect"]),
         *_settings(living),
         *_files(living),
+        *_charts(known),
         *_connections(living, allowed_connections(ledger.engine)),
     ]
     counted = ", ".join(f"{len([*group])} {kind}" for kind, group in groupby(living, _kind))
-    return findings or [Finding(PARTS, "ok", f"{counted}: alike in what they must have alike")]
+    return findings or [Finding(PARTS, "ok", f"{counted}: they agree where they must")]
 
 
 def _kind(part: PartRecord) -> str:
@@ -94,14 +127,14 @@ def _keys(living: Sequence[PartRecord]) -> Iterator[Finding]:
         yield Finding(PARTS, "wrong", message, help_)
 
 
-def _versions(living: Sequence[PartRecord]) -> Iterator[Finding]:
-    for what, versions in (
-        ("jobauto", {_name(part): part.version for part in living}),
-        ("Prefect", {_name(part): part.facts["prefect"] for part in living}),
-    ):
+def _versions(living: Sequence[PartRecord], workers: Sequence[WorkerRecord]) -> Iterator[Finding]:
+    of_workers = {_worker(worker): worker.facts for worker in workers}
+    of_parts = {_name(part): {**part.facts, "version": part.version} for part in living}
+    for what, fact in (("jobauto", "version"), ("Prefect", "prefect")):
+        versions = {name: facts[fact] for name, facts in (of_parts | of_workers).items()}
         if differing := _apart(versions):
             message = f"parts run different versions of {what}: {differing}"
-            yield Finding(PARTS, "warning", message, "upgrade the rest: docs/upgrade.md")
+            yield Finding(PARTS, "warning", message, "upgrade the rest: docs/how-to/upgrade.md")
 
 
 def _clocks(living: Sequence[PartRecord]) -> Iterator[Finding]:
@@ -122,7 +155,7 @@ def _servers(servers: Sequence[PartRecord]) -> Iterator[Finding]:
         yield Finding(PARTS, "wrong", message, "start one: jobauto prefect start --role api")
     if differing := _apart({_name(server): server.facts["database"] for server in servers}):
         message = f"Prefect servers have different databases: {differing}"
-        help_ = "set PREFECT_API_DATABASE_CONNECTION_URL alike for all of them"
+        help_ = "set PREFECT_SERVER_DATABASE_CONNECTION_URL alike for all of them"
         yield Finding(PARTS, "wrong", message, help_)
 
 
@@ -145,6 +178,26 @@ def _files(living: Sequence[PartRecord]) -> Iterator[Finding]:
     for path, apart in _unequal("files", [part for part in living if part.kind == "facade"]):
         message = f"{path} is missing on some machines or differs: {apart}"
         yield Finding(PARTS, "wrong", message, "copy it to each machine with a facade")
+    services = [part for part in living if part.kind == "services" and "sources" in part.facts]
+    for path, apart in _unequal("sources", services):
+        message = f"the event source {path} is missing on some machines: {apart}"
+        help_ = "run services only on machines that have it, or use another kind of database"
+        yield Finding(PARTS, "wrong", message, help_)
+
+
+def _charts(workers: Sequence[WorkerRecord]) -> Iterator[Finding]:
+    by_pool: dict[str, dict[str, Mapping[str, str]]] = defaultdict(dict)
+    for worker in workers:
+        by_pool[worker.pool][_worker(worker)] = worker.facts["charts"]
+    for pool, charts in by_pool.items():
+        for path in dict.fromkeys(path for files in charts.values() for path in files):
+            if differing := _apart({name: files.get(path) for name, files in charts.items()}):
+                message = (
+                    f"{path} of the Helm directory is missing for some workers of work pool {pool}"
+                    f" or differs: {differing}"
+                )
+                help_ = "make JOBAUTO_HELM_DIRECTORY alike on their machines and restart them"
+                yield Finding(PARTS, "warning", message, help_)
 
 
 def _unequal(fact: str, of: Sequence[PartRecord]) -> Iterator[tuple[str, str]]:
@@ -153,7 +206,7 @@ def _unequal(fact: str, of: Sequence[PartRecord]) -> Iterator[tuple[str, str]]:
     Parts of another version may know other settings: what only some know is left out.
     """
     for name in dict.fromkeys(name for part in of for name in part.facts[fact]):
-        if fact == "files" or all(name in part.facts[fact] for part in of):
+        if fact != "settings" or all(name in part.facts[fact] for part in of):
             known = {_name(part): part.facts[fact].get(name) for part in of}
             if differing := _apart(known):
                 yield name, differing
@@ -173,14 +226,43 @@ def _name(part: PartRecord) -> str:
     return f"{part.kind} on {part.host} (process {part.facts['pid']})"
 
 
+def _worker(worker: WorkerRecord) -> str:
+    return f"worker {worker.name} on {worker.host}"
+
+
 def _connections(living: Sequence[PartRecord], allowed: int | None) -> Iterator[Finding]:
     of_processes = {(part.host, part.facts["pid"]): part.facts["connections"] for part in living}
     wanted = sum(of_processes.values())
     if allowed is not None and wanted > allowed:
         message = (
             f"{pluralize(len(of_processes), 'process', 'processes')} may take {wanted} connections"
-            f" to the ledger's server, which allows {allowed}; Prefect's own come on top if it uses"
-            " the same server"
+            f" to the ledger's server, which allows {allowed}; if Prefect uses the same server, its"
+            " connections come on top"
         )
-        help_ = "lower JOBAUTO_DATABASE_CONNECTIONS, raise max_connections, or put PgBouncer before"
+        help_ = "lower JOBAUTO_DATABASE_CONNECTIONS, raise max_connections, or use PgBouncer"
         yield Finding(PARTS, "warning", message, help_)
+
+
+def _hindrances(worker: WorkerRecord) -> Iterator[Finding]:
+    for part, why in worker.hindrances.items():
+        message = f"{_worker(worker)} can't work: {why}"
+        help_ = HELP.get(part, f"check {part} on {worker.host}, or stop this worker")
+        yield Finding("workers", "wrong", message, help_)
+
+
+def _silence(listed: ListedWorker) -> Finding:
+    worker, jobs = listed.record, ", ".join(map(str, listed.jobs))
+    return Finding(
+        "workers",
+        "warning",
+        f"{_worker(worker)} has been silent since"
+        f" {worker.seen_at.isoformat()}, and its jobs {jobs} wait for it",
+        f"restart it, or, if its machine is gone for good: jobauto worker lost '{worker.name}'",
+    )
+
+
+def _worker_clock(worker: WorkerRecord) -> Iterator[Finding]:
+    if abs(worker.clock_ahead) > TOLERATED.total_seconds():
+        difference = offset_text(timedelta(seconds=worker.clock_ahead))
+        message = f"the clock of {_worker(worker)} is {difference} the ledger's"
+        yield Finding("clock", "warning", message, SET_CLOCKS)
