@@ -27,10 +27,12 @@ def test_an_operator_signs_in_looks_and_signs_out_by_keyboard_in_two_languages(
 
     prefer(browser, "cs")
     browser.get(f"{service.url}/")
-    see(browser, "Přihlášení")
+    see(browser, "Přihlásit se")
     # The form has the focus, and asks nobody by the browser's own window.
     browser.switch_to.active_element.send_keys(login, Keys.TAB, "wrong", Keys.ENTER)
-    eventually(lambda: "Jméno nebo heslo není správné." in text_of(browser), PAGE_WITHIN)
+    eventually(
+        lambda: "Přihlašovací jméno nebo heslo není správné." in text_of(browser), PAGE_WITHIN
+    )
     browser.switch_to.active_element.send_keys(password, Keys.ENTER)
     eventually(lambda: browser.title.startswith("Přehled"), PAGE_WITHIN)
     assert browser.current_url == f"{service.url}/"

@@ -1,5 +1,7 @@
 """An operator finds a failed job, reads its log, retries, cancels and excuses, in a browser."""
 
+import os
+import signal
 from collections.abc import Iterator
 from datetime import timedelta
 
@@ -52,6 +54,14 @@ def _template_id(service: Service, name: str) -> int:
     return template_id
 
 
+def _open_new_job(service: Service, browser: webdriver.Chrome, sleeps: int) -> int:
+    """Open the page of a new job that sleeps so many seconds; its id."""
+    body = {"runtemplate_id": _template_id(service, "Probe"), "env": {"PROBE_SLEEP": sleeps}}
+    job: int = service.rest().post("/api/v1/job/", json=body).raise_for_status().json()["id"]
+    browser.get(f"{service.url}/console/jobs/{job}")
+    return job
+
+
 def test_a_failed_job_is_found_read_and_run_again_and_that_is_cancelled(
     service: Service, browser: webdriver.Chrome
 ) -> None:
@@ -70,9 +80,7 @@ def test_a_failed_job_is_found_read_and_run_again_and_that_is_cancelled(
     browser.find_element(By.ID, "find").send_keys("a", Keys.ENTER)
     eventually(lambda: browser.find_elements(By.TAG_NAME, "mark"), PAGE_WITHIN)
 
-    body = {"runtemplate_id": _template_id(service, "Probe"), "env": {"PROBE_SLEEP": 4713}}
-    job = service.rest().post("/api/v1/job/", json=body).raise_for_status().json()["id"]
-    browser.get(f"{service.url}/console/jobs/{job}")
+    job = _open_new_job(service, browser, 4713)
     # The page follows by itself: from waiting to running, and its log line by line.
     see(browser, "running", "waiting 4713 s")
     browser.find_element(By.XPATH, "//summary[normalize-space()='Cancel…']").click()
@@ -83,6 +91,35 @@ def test_a_failed_job_is_found_read_and_run_again_and_that_is_cancelled(
     again = int(browser.current_url.rpartition("/")[2].partition("?")[0])
     assert again != job
     service.rest().post(f"/api/v1/job/{again}", json={"state": "cancelled"})
+
+
+def test_a_page_follows_its_job_after_the_facade_was_away(
+    service: Service, browser: webdriver.Chrome
+) -> None:
+    prefer(browser, "en")
+    job = _open_new_job(service, browser, 4714)
+    see(browser, "running", "waiting 4714 s")
+    started = service.said("started", part="facade")
+    assert started is not None
+
+    os.kill(started["pid"], signal.SIGKILL)
+
+    eventually(lambda: service.said("started", part="facade") != started)
+    assert service.jobauto("job", "cancel", str(job)).returncode == 0
+    see(browser, "cancelled")
+
+
+def test_a_page_that_follows_its_job_asks_who_comes_back_to_sign_in(
+    service: Service, browser: webdriver.Chrome
+) -> None:
+    prefer(browser, "en")
+    job = _open_new_job(service, browser, 4715)
+    see(browser, "running", "waiting 4715 s")
+
+    browser.delete_all_cookies()
+
+    see(browser, "Sign in")
+    assert service.jobauto("job", "cancel", str(job)).returncode == 0
 
 
 def test_yesterdays_missed_window_is_excused_in_czech(

@@ -6,7 +6,7 @@ from selenium.webdriver.common.by import By
 from selenium.webdriver.remote.webelement import WebElement
 from selenium.webdriver.support.select import Select
 
-from tests.support.browser import PAGE_WITHIN
+from tests.support.browser import PAGE_WITHIN, text_of
 from tests.support.secrets import secret
 from tests.support.service import Service
 from tests.support.waits import eventually
@@ -69,7 +69,7 @@ class Visitor:
 
     @property
     def text(self) -> str:
-        return self.browser.find_element(By.TAG_NAME, "body").text
+        return text_of(self.browser)
 
 
 @pytest.fixture

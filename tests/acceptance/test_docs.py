@@ -6,7 +6,7 @@ import socket
 import ssl
 import time
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -15,8 +15,20 @@ from sqlalchemy import make_url
 from websockets.sync.client import ClientConnection, connect
 from websockets.typing import Subprotocol
 
-from tests.support.databases import POSTGRESQL, postgresql
-from tests.support.guides import Command, File, Shell, is_answer, prose, steps, unused_blocks
+from tests.support.databases import MARIADB, POSTGRESQL, mariadb, postgresql
+from tests.support.guides import (
+    HOW_TO,
+    PAGES,
+    File,
+    Shell,
+    environment_of,
+    follow,
+    make_acme,
+    prose,
+    real_addresses,
+    steps,
+    unused_blocks,
+)
 from tests.support.nginx import nginx
 from tests.support.paths import ROOT
 from tests.support.ports import free_port
@@ -24,10 +36,7 @@ from tests.support.service import Service
 from tests.support.waits import eventually
 
 DOCUMENTS = ("docs/tutorial.md", "README.md", "docs/definition-format.md")
-IN_DOCUMENTS = ("http://127.0.0.1:8000", "http://127.0.0.1:4200")
 HOUR, READING = 3600.0, 180.0  # seconds; in the second all documents are followed
-NUMBERED = re.compile(r"\b(job |#)\d+")
-"""The second document begins with another number than it says."""
 
 
 @pytest.fixture(scope="module")
@@ -49,15 +58,6 @@ def own_service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
         service.stop()
 
 
-def environment_of(service: Service) -> dict[str, str]:
-    addresses = {"JOBAUTO_URL": service.url, "PREFECT_API_URL": f"{service.prefect}/api"}
-    return service.environment | addresses
-
-
-def real_addresses(service: Service) -> dict[str, str]:
-    return dict(zip(IN_DOCUMENTS, (service.url, service.prefect), strict=True))
-
-
 def await_an_hour_that_lasts() -> None:
     """Wait for the next hour where this one is nearly over.
 
@@ -75,25 +75,6 @@ def test_the_documents_do_what_they_say(own_service: Service) -> None:
         for name in DOCUMENTS:
             for step in steps((ROOT / name).read_text()):
                 follow(name, step, shell, real)
-
-
-def follow(name: str, step: File | Command, shell: Shell, real: Mapping[str, str]) -> None:
-    """Do a step; `real` is what this test has in place of what the document says."""
-    if isinstance(step, File):
-        shell.write(File(replace(step.name, real), replace(step.content, real)))
-        return
-    expected, answer = (
-        NUMBERED.sub(r"\1N", text) for text in (step.answer, shell.type(replace(step.words, real)))
-    )
-    assert is_answer(expected, answer), (
-        f"{name}: $ {step.words}\n{answer}\n-- instead of\n{expected}"
-    )
-
-
-def replace(text: str, real: Mapping[str, str]) -> str:
-    for written, actual in real.items():
-        text = text.replace(written, actual)
-    return text
 
 
 ENVIRONMENT = """
@@ -150,20 +131,34 @@ def seen_by(service: Service, template: str) -> set[str]:
     return set(re.findall(r"^(\w+)=", output, re.MULTILINE))
 
 
-HOW_TO = ROOT / "docs" / "how-to"
-PAGES = {page.stem: page.read_text() for page in HOW_TO.glob("*.md") if page.stem != "README"}
 WORDS = 400
 NOT_RUN = {
     "nginx -t && systemctl reload nginx": "the test starts an nginx of its own",
     "createdb check_ledger && createdb check_prefect": "tests/integration/backup restores there",
     "systemctl disable --now jobauto-facade jobauto-services jobauto-prefect "
     "'jobauto-worker@*'": "needs systemd",
-    "days:": "a part of the file above it",
+    "CRON_TZ=Europe/Prague": "a crontab",
+    "vault kv put secret/acme/bank BANK_PIN=0815-4711": "the vault of the test has it",
+    "systemctl enable --now podman.socket      # or install Docker": "the test starts Podman",
+    "pip install --upgrade -c constraints.txt .": "needs a second release",
+    "scp -p /etc/jobauto/database.env /etc/jobauto/jobauto.env node2:/etc/jobauto/": (
+        "needs another machine"
+    ),
+    "systemctl enable --now jobauto-prefect jobauto-facade jobauto-services "
+    "jobauto-worker@jobauto": "needs systemd",
     "export JOBAUTO_URL=https://jobauto.acme.example "
     "PREFECT_API_URL=https://prefect.acme.example/api": "needs another machine",
 }
 """The blocks of how-to pages that nobody runs, by their first lines, and why."""
-WITH_MORE = {"behind-nginx", "start-on-a-database-row", "remove-it"}
+WITH_STAND_INS = {
+    "mail-and-chat-on-failure",
+    "secrets-from-vault",
+    "run-in-a-container",
+    "run-in-a-pod-with-helm",
+    "sqlite-to-postgresql",
+}
+"""Pages that test_docs_with_stand_ins.py follows."""
+WITH_MORE = {"behind-nginx", "start-on-a-database-row", "remove-it"} | WITH_STAND_INS
 """Pages with tests of their own."""
 PREFECT_HOST = "prefect.acme.example"
 
@@ -180,12 +175,7 @@ def test_how_to_pages_are_short_and_all_their_blocks_are_run() -> None:
 @pytest.fixture(scope="module")
 def acme(own_service: Service) -> Service:
     """The service with the company and the run template that README makes."""
-    folder = own_service.home.parent
-    files = [step for step in steps((ROOT / "README.md").read_text()) if isinstance(step, File)]
-    for file in files:
-        (folder / file.name).write_text(file.content)
-    applied = own_service.jobauto("apply", *(str(folder / file.name) for file in files), "--yes")
-    assert applied.returncode == 0, applied.stderr
+    make_acme(own_service)
     return own_service
 
 
@@ -196,23 +186,63 @@ def test_a_how_to_page_does_what_it_says(acme: Service, name: str) -> None:
             follow(name, step, shell, real_addresses(acme))
 
 
+def test_a_crontab_of_thirty_lines_is_converted_as_its_page_says(acme: Service) -> None:
+    """Twenty-six commands of the kinds that crontabs have; four lines are no such commands."""
+    page = steps(PAGES["from-a-crontab"])
+    folder = acme.home.parent / "thirty"
+    folder.mkdir()
+    program = next(one for one in page if isinstance(one, File) and one.name.endswith(".py"))
+    lines = [
+        "# of the shop",
+        "MAILTO=ops@acme.example",
+        "CRON_TZ = America/New_York",
+        'GREETING="good morning"',
+        *(f'{n} 3 * * * test {n} -eq {n} && echo "$GREETING {n}"' for n in range(22)),
+        "@hourly N=5 sh -c 'exit $N'",
+        "*/5 8-17 * jan-mar 1-5 cd /tmp; pwd | tr / :",
+        "0 0 1,15 * * date +\\%Y > /dev/null",
+        "0 4 * * 7\t/bin/true",
+    ]
+    assert len(lines) == 30
+    with Shell(folder, environment_of(acme)) as shell:
+        shell.write(program)
+        shell.write(File("crontab", "\n".join(lines)))
+        assert shell.type(f"python3 {program.name} acme < crontab").strip() == ""
+        assert "52 created" in shell.type("jobauto apply cron-jobs --yes")
+        forecast = shell.type('jobauto forecast --template "acme/22 test" --limit 1')
+        assert re.search(r"03:21.*America/New_York", forecast), forecast
+        for name, said in (("22 test", "good morning 21"), ("24 cd", ":tmp")):
+            assert said in shell.type(f'jobauto run "acme/{name}" --wait')
+        assert "exit code 5" in shell.type('jobauto run "acme/23 sh" --wait')
+
+
 def test_a_row_of_a_database_starts_a_job_as_its_page_says(acme: Service) -> None:
     name, mine = "start-on-a-database-row", f"jobauto_test_{uuid.uuid4().hex}"
-    server = make_url(POSTGRESQL)
+    server, other = make_url(POSTGRESQL), make_url(MARIADB)
     real = {"webshop": mine, "jobauto_reader": f"{mine}_reader"}
-    real |= {"127.0.0.1": str(server.host), "5432": str(server.port)}
+    real |= {"127.0.0.1": str(server.host), "5432": str(server.port), "3306": str(other.port)}
     login = {"PGHOST": server.host, "PGPORT": server.port, "PGUSER": server.username}
     login |= {"PGPASSWORD": server.password}
     environment = {key: str(value) for key, value in login.items() if value is not None}
-    with postgresql() as connection:
+    client = {"host": other.host, "port": other.port, "user": other.username}
+    client |= {"password": other.password or ""}
+    my_cnf = acme.home.parent / ".my.cnf"
+    my_cnf.write_text("\n".join(["[client]", *(f"{key}={client[key]}" for key in client)]))
+    with (
+        postgresql() as connection,
+        mariadb(),
+        Shell(acme.home.parent, environment_of(acme) | environment) as shell,
+    ):
         try:
-            with Shell(acme.home.parent, environment_of(acme) | environment) as shell:
-                for step in steps(PAGES[name]):
-                    follow(name, step, shell, real)
+            for step in steps(PAGES[name]):
+                follow(name, step, shell, real)
         finally:
             drop = "DROP DATABASE IF EXISTS {} WITH (FORCE)", "DROP ROLE IF EXISTS {}"
             for statement, what in zip(drop, (mine, f"{mine}_reader"), strict=True):
                 connection.execute(sql.SQL(statement).format(sql.Identifier(what)))
+            dropped = f"DROP DATABASE IF EXISTS {mine}; DROP USER IF EXISTS {mine}_reader"
+            assert shell.type(f'mariadb --execute "{dropped}"').strip() == ""
+            my_cnf.unlink()
 
 
 def test_others_reach_it_through_nginx_as_its_page_says(acme: Service, tmp_path: Path) -> None:

@@ -10,9 +10,10 @@ import pytest
 
 from tests.support.corpus import CORPUS, needs_corpus
 from tests.support.documents import smallest
+from tests.support.processes import commands
 from tests.support.records import ok
 from tests.support.secrets import secret
-from tests.support.service import EXAMPLES, Service, commands
+from tests.support.service import EXAMPLES, Service
 from tests.support.waits import eventually
 
 PASSWORD = secret("correct horse battery")
@@ -189,6 +190,14 @@ def test_the_published_probe_runs_by_prefects_run_button(
 def _final_state(prefect: httpx.Client, run_id: str) -> dict[str, str] | None:
     state: dict[str, str] = prefect.get(f"/flow_runs/{run_id}").json()["state"]
     return state if state["type"] in ("COMPLETED", "FAILED", "CRASHED", "CANCELLED") else None
+
+
+def test_the_topology_has_version_and_process_of_each_part(service: Service) -> None:
+    shown = json.loads(service.jobauto("doctor", "--topology", "--json").stdout)
+    parts = {part["part"]: part for part in shown["parts"]}
+    assert parts.keys() == {"facade", "services", "prefect (all)", "worker (jobauto)"}
+    assert len({(part["version"], part["prefect"]) for part in parts.values()}) == 1
+    assert parts["worker (jobauto)"]["pid"] in service.processes()
 
 
 def test_a_worker_that_is_killed_takes_its_job_with_it_and_is_replaced(service: Service) -> None:

@@ -1,15 +1,13 @@
 """From a record of the facade to Prefect's pages and back, in a real browser."""
 
-from collections.abc import Callable
 from urllib.parse import quote
 
 import pytest
 from selenium import webdriver
-from selenium.common.exceptions import WebDriverException
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 
-from tests.support.browser import PAGE_WITHIN, sign_in_to_prefect
+from tests.support.browser import PAGE_WITHIN, shows, sign_in_to_prefect
 from tests.support.service import Service
 from tests.support.waits import eventually
 
@@ -23,19 +21,6 @@ def job_id(service: Service) -> int:
     number: int = service.rest().post("/api/v1/job/", json=body).raise_for_status().json()["id"]
     service.job_in(number, "warning")
     return number
-
-
-def shows(browser: webdriver.Chrome, *texts: str) -> Callable[[], bool]:
-    """Whether the page shows all of these texts; what is drawn anew is looked at again."""
-
-    def look() -> bool:
-        try:
-            seen = browser.find_element(By.TAG_NAME, "body").text
-        except WebDriverException:
-            return False
-        return all(text in seen for text in texts)
-
-    return look
 
 
 def test_a_record_leads_to_its_flow_run_with_the_log_and_the_page_leads_back(

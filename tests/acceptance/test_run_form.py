@@ -8,9 +8,8 @@ from typing import Any
 
 import pytest
 from selenium import webdriver
-from selenium.webdriver.common.by import By
 
-from tests.support.browser import RunForm, chromium, sign_in_to_prefect, words
+from tests.support.browser import RunForm, chromium, shows, sign_in_to_prefect, words
 from tests.support.corpus import needs_corpus, usable_documents
 from tests.support.records import ok
 from tests.support.service import Service
@@ -176,9 +175,5 @@ def test_the_newer_ui_has_the_form_too(
     address = formed.url.replace("/deployments/", "/v2/deployments/", 1)
     browser.get(f"{address}/run")
 
-    def labelled() -> bool:
-        text = browser.find_element(By.TAG_NAME, "body").text
-        return all(key in text for key in formed.shown)
-
-    eventually(labelled, 60)
+    eventually(shows(browser, *formed.shown), 60)
     browser.save_screenshot(str(tmp_path / "newer.png"))

@@ -173,6 +173,7 @@ def test_the_demo_shows_the_outcomes_and_leaves_nothing_behind(tmp_path: Path) -
 
     assert ran.returncode == 0, ran.stdout + ran.stderr
     assert "error: The answer is wrong" in ran.stdout
+    assert re.search(r"Console +http.*REST docs +http.*/docs\n", ran.stdout, re.DOTALL)
     succeeded = [line for line in ran.stdout.splitlines() if "succeeded" in line]
     # The example that is scheduled each minute may have run once more.
     for name in ("Root file system", "Load each minute", "Probe"):

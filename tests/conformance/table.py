@@ -14,7 +14,7 @@ from pathlib import Path
 import yaml
 
 TESTS = Path(__file__).parent.parent
-PAGE = TESTS.parent / "docs" / "conformance.md"
+PAGE = TESTS / "conformance" / "README.md"
 HEAD = """# Conformance
 
 What the interface specification says, and the tests that fail where it is not so. Statements are
@@ -85,7 +85,7 @@ def page() -> str:
 
 def _link(proof: Proof) -> str:
     words = proof.name.removeprefix("test_").replace("_", " ")
-    return f"[{words}](../tests/{proof.file})"
+    return f"[{words}](../{proof.file})"
 
 
 if __name__ == "__main__":

@@ -53,11 +53,15 @@ class Part:
         self.kill()
         self.start()
 
-    def replace(self, **variables: str | None) -> None:
-        """Stop it as its supervisor would, and start it with other variables; None: without it."""
+    def stop(self) -> None:
+        """Stop it as its supervisor would."""
         assert self._process is not None
         self._process.terminate()
         self._process.wait(60)
+
+    def replace(self, **variables: str | None) -> None:
+        """Stop it as its supervisor would, and start it with other variables; None: without it."""
+        self.stop()
         changed = {**self._environment, **variables}
         self._environment = {name: text for name, text in changed.items() if text is not None}
         self.start()

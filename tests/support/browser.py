@@ -7,7 +7,7 @@ import re
 import shutil
 import signal
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -199,13 +199,31 @@ def prefer(browser: webdriver.Chrome, language: str) -> None:
 
 
 def text_of(browser: webdriver.Chrome) -> str:
-    """What is on the page; nothing while another one comes."""
+    """What is on the page; nothing while another one comes.
+
+    The driver's own way asks the style of each element, which takes seconds on Prefect's pages.
+    """
     with contextlib.suppress(WebDriverException):
-        return browser.find_element(By.TAG_NAME, "body").text
+        return str(browser.execute_script("return document.body.innerText"))
     return ""
+
+
+def shows(browser: webdriver.Chrome, *texts: str) -> Callable[[], bool]:
+    """A look whether the page has all of these."""
+
+    def look() -> bool:
+        text = text_of(browser)
+        return all(each in text for each in texts)
+
+    return look
 
 
 def see(browser: webdriver.Chrome, *texts: str) -> None:
     """Wait until the page has all of these."""
+
     for text in texts:
-        eventually(lambda text=text: text in text_of(browser), PAGE_WITHIN)
+        try:
+            eventually(shows(browser, text), PAGE_WITHIN)
+        except AssertionError as error:
+            error.add_note(f"{text!r} is not on {browser.current_url}:\n{text_of(browser)}")
+            raise

@@ -55,6 +55,7 @@ CONSOLE: dict[tuple[str, str], set[str]] = {
     ("GET", "/console/workers/{worker:path}"): READERS,
     ("GET", "/console/workers/{worker:path}/lost"): WIDE,
     ("POST", "/console/workers/{worker:path}/lost"): WIDE,
+    ("GET", "/console/parts"): WIDE,
     ("GET", "/console/topics"): SIGNED_IN,
     ("GET", "/console/topics/{topic:int}"): SIGNED_IN,
     ("GET", "/console/topics/{topic:int}/edit"): WIDE,

@@ -38,7 +38,7 @@ class CountedFacade:
     def ledger_messages(self) -> int:
         """How many messages for Prefect wait."""
         with self.ledger.reading() as session:
-            return waiting_messages(session)
+            return waiting_messages(session, self.ledger.clock())
 
     async def template(self, **members: Any) -> int:
         """A run template of a program that says nothing; its id."""

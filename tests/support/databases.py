@@ -34,6 +34,12 @@ KINDS = ("sqlite", "postgresql")
 both_databases = pytest.mark.parametrize("migrated", KINDS, indirect=True)
 """For tests of what differs in SQL: locks, claims, queues, lists, seals, tallies."""
 on_sqlite = pytest.mark.parametrize("migrated", ["sqlite"], indirect=True)
+WAITING_FOR_LOCKS = """
+    SELECT count(*) FROM pg_stat_activity
+    WHERE wait_event_type = 'Lock' AND datname = current_database()
+"""
+"""How many connections to a database of PostgreSQL wait for a lock."""
+
 on_postgresql = pytest.mark.parametrize("migrated", ["postgresql"], indirect=True)
 
 

@@ -23,7 +23,7 @@ PROCESSES_WITH_PREFECT = 2
 ACCEPTANCE = "tests/acceptance/"
 OWN_SERVICE = frozenset(
     f"{ACCEPTANCE}test_{name}.py"
-    for name in ("backup", "docs", "monitoring", "move", "traces", "up")
+    for name in ("backup", "docs", "former_homes", "monitoring", "move", "traces", "up")
 )
 """The files that start services of their own; all others share one, in one process."""
 WATCHED = frozenset(f"{ACCEPTANCE}test_{name}.py" for name in ("monitoring", "traces"))

@@ -3,10 +3,13 @@
 import re
 import subprocess
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Self
+
+from tests.support.paths import ROOT
+from tests.support.service import Service
 
 FENCE = re.compile(r"^```(?P<kind>\w*)\n(?P<body>.*?)^```$", re.DOTALL | re.MULTILINE)
 FILE_NAME = re.compile(r"\(?`(?P<name>[\w./-]+\.\w+|bin/[\w-]+)`[^`\n]*:\s*\Z")
@@ -15,6 +18,14 @@ FILE_NAME = re.compile(r"\(?`(?P<name>[\w./-]+\.\w+|bin/[\w-]+)`[^`\n]*:\s*\Z")
 ELLIPSIS = "…"  # in an answer: any text; on a line of its own: any lines
 END = "--- the command has ended with"
 PATIENCE = 180.0  # seconds for one command
+
+HOW_TO = ROOT / "docs" / "how-to"
+PAGES = {page.stem: page.read_text() for page in HOW_TO.glob("*.md") if page.stem != "README"}
+"""The how-to pages, by name."""
+
+IN_DOCUMENTS = ("http://127.0.0.1:8000", "http://127.0.0.1:4200")
+NUMBERED = re.compile(r"\b(job |#)\d+")
+"""The second document begins with another number than it says."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,3 +141,41 @@ def _until_end(output: IO[str]) -> Iterator[str]:
             return
         yield line
     raise AssertionError(f"the shell has ended, or a command took {PATIENCE:.0f} s")
+
+
+def environment_of(service: Service) -> dict[str, str]:
+    addresses = {"JOBAUTO_URL": service.url, "PREFECT_API_URL": f"{service.prefect}/api"}
+    return service.environment | addresses
+
+
+def real_addresses(service: Service) -> dict[str, str]:
+    return dict(zip(IN_DOCUMENTS, (service.url, service.prefect), strict=True))
+
+
+def follow(name: str, step: File | Command, shell: Shell, real: Mapping[str, str]) -> None:
+    """Do a step; `real` is what this test has in place of what the document says."""
+    if isinstance(step, File):
+        shell.write(File(replace(step.name, real), replace(step.content, real)))
+        return
+    expected, answer = (
+        NUMBERED.sub(r"\1N", text) for text in (step.answer, shell.type(replace(step.words, real)))
+    )
+    assert is_answer(expected, answer), (
+        f"{name}: $ {step.words}\n{answer}\n-- instead of\n{expected}"
+    )
+
+
+def replace(text: str, real: Mapping[str, str]) -> str:
+    for written, actual in real.items():
+        text = text.replace(written, actual)
+    return text
+
+
+def make_acme(service: Service) -> None:
+    """Apply the company and the run template of README, with which how-to pages begin."""
+    folder = service.home.parent
+    files = [step for step in steps((ROOT / "README.md").read_text()) if isinstance(step, File)]
+    for file in files:
+        (folder / file.name).write_text(file.content)
+    applied = service.jobauto("apply", *(str(folder / file.name) for file in files), "--yes")
+    assert applied.returncode == 0, applied.stderr

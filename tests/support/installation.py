@@ -31,7 +31,7 @@ from tests.support.documents import smallest
 from tests.support.ledger_rows import fetch_all
 from tests.support.paths import JOBAUTO
 from tests.support.ports import free_port
-from tests.support.processes import clean_environment
+from tests.support.processes import clean_environment, commands, environment_of
 from tests.support.servers import client, prefect_client, user_token, worker_token
 from tests.support.waits import eventually
 
@@ -185,12 +185,12 @@ class Installation:
 
     def cut_database(self) -> None:
         """End every session of the ledger's database, as its restart would."""
-        url = self.settings.ledger_url.replace("+psycopg", "")
-        with psycopg.connect(url, autocommit=True) as connection:
-            connection.execute(
-                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
-                " WHERE datname = current_database() AND pid <> pg_backend_pid()"
-            )
+        end_sessions(self.settings.ledger_url.replace("+psycopg", ""))
+
+    def orphans(self) -> list[str]:
+        """The command lines of processes that know these marks: jobs, and what they started."""
+        mark = f"MARKS={self.marks}".encode()
+        return [command for pid, command in commands().items() if mark in environment_of(pid)]
 
     def run_by_hand(self, task_id: int) -> None:
         """A second flow run for a window, as somebody could make it."""
@@ -227,26 +227,47 @@ def run_installation(
     # The tables may be those of a former release.
     ledger = ledger_at(make_engine(settings.ledger_url), settings.key_path)
     with contextlib.ExitStack() as stack:
+        stack.callback(ledger.close)
         own = stack.enter_context(database("postgresql", home))
         prefect_url = own.replace("postgresql://", "postgresql+asyncpg://")
         relay = stack.enter_context(Relay(port))
         token = worker_token(ledger, "town")
         parts = _parts(settings, prefect_url, relay, token, variables or {})
-        stack.callback(ledger.close)
-        rest = stack.enter_context(client(f"{settings.url}/api/v1", user_token(ledger)))
-        prefect = stack.enter_context(prefect_client(settings.prefect_api_url))
+        yield stack.enter_context(started(settings, ledger, parts, relay))
+
+
+@contextmanager
+def started(
+    settings: Settings, ledger: Ledger, parts: dict[str, Part], relay: Relay
+) -> Iterator[Installation]:
+    """Start these parts; workers and services last, once Prefect and a facade answer."""
+    token = user_token(ledger)
+    signed_in = {"Authorization": f"Bearer {token}"}
+    with contextlib.ExitStack() as stack:
+        rest = stack.enter_context(client(f"{settings.url}/api/v1", token))
+        prefect = stack.enter_context(prefect_client(settings.prefect_api_url, headers=signed_in))
         for part in parts.values():
             stack.callback(part.end)
-        made = Installation(settings, ledger, rest, prefect, parts, relay, home / "marks")
-        parts["prefect"].start()
-        parts["facade"].start()
+        made = Installation(settings, ledger, rest, prefect, parts, relay, settings.home / "marks")
+        later = [part for part in parts.values() if part.name.startswith(("worker", "services"))]
+        for part in parts.values():
+            if part not in later:
+                part.start()
         eventually(lambda: _answers(prefect, "/health"), PATIENCE)
         eventually(lambda: _answers(rest, "/ping.json"), PATIENCE)
         _populate(made)
-        for part in parts.values():
-            if part.name not in ("prefect", "facade"):
-                part.start()
+        for part in later:
+            part.start()
         yield made
+
+
+def end_sessions(url: str) -> None:
+    """End every session of a database on PostgreSQL."""
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+            " WHERE datname = current_database() AND pid <> pg_backend_pid()"
+        )
 
 
 def _answers(http: httpx.Client, path: str) -> bool:

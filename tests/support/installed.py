@@ -18,7 +18,7 @@ from tests.support.paths import ROOT
 KEPT = ROOT / ".pytest_cache" / "d" / "installed"
 """Where it is kept for the next run of the tests."""
 
-SOURCES = ("jobauto_prefect", "deployments", "constraints.txt", "pyproject.toml")
+SOURCES = ("jobauto_prefect", "deployments", "constraints.txt", "pyproject.toml", "README.md")
 PROGRAMS = ("prefect", "uvicorn")
 """Commands of other packages that guides name."""
 

@@ -2,12 +2,13 @@
 
 from typing import Any, TypeVar
 
-from sqlalchemy import ColumnElement, Select, func, select
+from sqlalchemy import ColumnElement, Select, func, select, text
 from sqlalchemy.orm import class_mapper
 
 from jobauto_prefect.ledger.outbox import Priority, claim_due
 from jobauto_prefect.ledger.records import AuditEntry, OutboxMessage, User
 from jobauto_prefect.ledger.store import Ledger
+from tests.support.databases import WAITING_FOR_LOCKS
 
 R = TypeVar("R")
 
@@ -47,6 +48,12 @@ def entries(ledger: Ledger, kind: str) -> list[AuditEntry]:
     """The audit entries about one kind of record, the oldest first."""
     query = select(AuditEntry).where(AuditEntry.entity_type == kind)
     return fetch_all(ledger, query.order_by(AuditEntry.id))
+
+
+def count_lock_waits(ledger: Ledger) -> int:
+    """How many connections to a ledger on PostgreSQL wait for a lock."""
+    with ledger.reading() as session:
+        return session.scalar(text(WAITING_FOR_LOCKS)) or 0
 
 
 def has_no_messages(ledger: Ledger) -> bool:

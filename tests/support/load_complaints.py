@@ -7,10 +7,21 @@ from typing import Any
 from sqlalchemy import func, select
 
 from jobauto_prefect.jobs.outcome.results import PREFECT_STATES
+from jobauto_prefect.ledger.audit.seal_verification import verify
 from jobauto_prefect.ledger.events.deliveries import EventKind
-from jobauto_prefect.ledger.records import Delivery, Event, Job, OutboxMessage, Task, UnconfirmedEnd
+from jobauto_prefect.ledger.records import (
+    AuditEntry,
+    Delivery,
+    Event,
+    Job,
+    Lease,
+    OutboxMessage,
+    Task,
+    UnconfirmedEnd,
+)
 from jobauto_prefect.ledger.states import LIVE_JOBS, LIVE_TASKS
 from tests.support.installation import Installation
+from tests.support.ledger_rows import count_rows, fetch_all
 from tests.support.mixed_load import Load
 
 PAGE = 200
@@ -71,6 +82,9 @@ def complaints(load: Load) -> list[str]:
         *_wrongly_started(installation, load, jobs),
         *_wrongly_delivered(load, jobs, [(event, job) for event, job in deliveries]),
         *_wrongly_shown(jobs, runs_of(installation)),
+        *_wrongly_audited(load),
+        *(f"job {lease.job_id} has a lease" for lease in fetch_all(installation.ledger, Lease)),
+        *(f"still runs: {command}" for command in installation.orphans()),
     ]
 
 
@@ -128,7 +142,8 @@ def _wrongly_shown(jobs: list[Job], runs: dict[str, dict[str, Any]]) -> Iterator
         run, wanted = runs.get(str(job.flow_run_id)), PREFECT_STATES[job.state].value
         if run is None or run["state_type"] != wanted:
             shown = run["state_type"] if run else "not there"
-            yield f"job {job.id} is {job.state} ({job.message}), in Prefect {shown}"
+            of = f"of run template {job.runtemplate_id}, begun {job.begin}, due {job.schedule}"
+            yield f"job {job.id} {of} is {job.state} ({job.message}), in Prefect {shown}"
     for number, run in runs.items():
         if of_jobs[number] > 1:
             sharing = [job for job in jobs if str(job.flow_run_id) == number]
@@ -138,6 +153,30 @@ def _wrongly_shown(jobs: list[Job], runs: dict[str, dict[str, Any]]) -> Iterator
             yield f"flow run {run['name']} is still {run['state_type']}"
         if not of_jobs[number] and run["state_type"] in ("COMPLETED", "FAILED"):
             yield f"flow run {run['name']} is {run['state_type']} and no job's"
+
+
+def _wrongly_audited(load: Load) -> Iterator[str]:
+    """What differs between the trail and the records: their creation, and each state they had."""
+    ledger = load.installation.ledger
+    yield from verify(ledger).damages
+    for kind in (Task, Job):
+        shown = {record.id: record.state for record in fetch_all(ledger, kind)}
+        told: dict[int | None, Any] = {}
+        of_kind = select(AuditEntry).where(AuditEntry.entity_type == kind.entity_name)
+        for entry in fetch_all(ledger, of_kind.order_by(AuditEntry.id)):
+            if (entry.action == "create") != (entry.entity_id not in told):
+                yield f"{kind.entity_name} {entry.entity_id}: {entry.action} is not its turn"
+            before, after = entry.changes.get("state", [told.get(entry.entity_id)] * 2)
+            if before != told.get(entry.entity_id):
+                yield f"{kind.entity_name} {entry.entity_id} became {before} without an entry"
+            told[entry.entity_id] = after
+        if told != shown:
+            wrong = {key for key in told | shown if told.get(key) != shown.get(key)}
+            yield f"{kind.entity_name} {wrong}: its last entry tells another state"
+    posted = (AuditEntry.entity_type == "Job", AuditEntry.action == "create")
+    entries = count_rows(ledger, AuditEntry, *posted, AuditEntry.door == "rest")
+    if entries != (asked := sum(map(len, load.posted.values()))):
+        yield f"{entries} entries about {asked} posted jobs"
 
 
 def runs_of(installation: Installation) -> dict[str, dict[str, Any]]:

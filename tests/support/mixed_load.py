@@ -3,7 +3,7 @@
 import contextlib
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 from uuid import UUID, uuid4
@@ -18,8 +18,6 @@ from tests.support.ledger_rows import count_rows, fetch
 from tests.support.waits import eventually
 
 LONGEST = 300  # seconds that one request may be repeated
-WINDOWS_EVERY = 20  # seconds between two windows of all scheduled templates
-TURN = 2.0  # seconds between two posted jobs
 BUSY = (409, 503)
 
 WORK = """#!/bin/sh
@@ -45,6 +43,9 @@ class Load:
 
     installation: Installation
     adapter: AdapterDatabase
+    windows_every: int = 20  # seconds between two windows of all scheduled templates
+    turn: float = 2.0  # seconds between two posted jobs
+    pools: Mapping[str, str] = field(default_factory=dict)  # of templates, by their names
     templates: dict[str, int] = field(default_factory=dict)
     posted: dict[str, list[int]] = field(default_factory=lambda: {name: [] for name in KINDS})
     cancelled: list[int] = field(default_factory=list)
@@ -61,6 +62,7 @@ class Load:
         usual = {"MARKS": str(installation.marks), "SECONDS_TO_SLEEP": "0", "EXIT_CODE": "0"}
         for name, env in KINDS.items():
             body = {"app": "Worker", "company": "town", "name": name, "env": usual | env}
+            body |= {"pool": self.pools[name]} if name in self.pools else {}
             self.templates[name] = _made(installation.rest, "/runtemplate/", body)
         source = _made(
             installation.rest, "/eventsource/", self.adapter.as_source("changes", poll_interval=1)
@@ -74,10 +76,10 @@ class Load:
         )
         for rule in rules:
             _made(installation.rest, "/eventrule/", rule)
-        for delay in range(0, 60, WINDOWS_EVERY):
+        for delay in range(0, 60, self.windows_every):
             members = {"deadline_offset": "+1h", "overlap": "parallel"}
             installation.add_template(f"at {delay}", interv="i", delay=delay, **members)
-        eventually(lambda: self._known() == len(KINDS) + 60 // WINDOWS_EVERY, PATIENCE)
+        eventually(lambda: self._known() == len(KINDS) + 60 // self.windows_every, PATIENCE)
         paused = fetch(installation.ledger, RunTemplate, self.templates["paused"])
         self.pausable = paused.deployment_id
 
@@ -131,18 +133,18 @@ class Load:
         insist(lambda: installation.prefect.patch("/work_pools/town", json={"is_paused": paused}))
 
     @contextlib.contextmanager
-    def running(self) -> Iterator[None]:
+    def running(self, *, pausing: bool = True) -> Iterator[None]:
         """All of it at once, in threads, until the block ends; then nothing is paused."""
         over = threading.Event()
         threads = [
             threading.Thread(target=self._until, args=(over, *what))
             for what in (
-                (TURN, lambda: self.post("posted")),
-                (4 * TURN, lambda: self.post("failing")),
-                (4 * TURN, lambda: self.post("paused")),
-                (3 * TURN, self.change),
-                (6 * TURN, self._post_and_cancel),
-                (20 * TURN, self._pause_for_a_while),
+                (self.turn, lambda: self.post("posted")),
+                (4 * self.turn, lambda: self.post("failing")),
+                (4 * self.turn, lambda: self.post("paused")),
+                (3 * self.turn, self.change),
+                (6 * self.turn, self._post_and_cancel),
+                *([(20 * self.turn, self._pause_for_a_while)] if pausing else []),
             )
         ]
         for thread in threads:
@@ -164,12 +166,12 @@ class Load:
     def _post_and_cancel(self) -> None:
         job = self.post("long")
         if job is not None:
-            time.sleep(TURN)
+            time.sleep(self.turn)
             self.cancel(job)
 
     def _pause_for_a_while(self) -> None:
         self.pause(True)
-        time.sleep(2 * TURN)
+        time.sleep(2 * self.turn)
         self.pause(False)
 
 

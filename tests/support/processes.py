@@ -63,3 +63,22 @@ def is_alive(pid: int) -> bool:
         return "Z" not in Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
     except (FileNotFoundError, ProcessLookupError):
         return False
+
+
+def commands() -> dict[int, str]:
+    """The command lines of all processes there are."""
+    lines = {}
+    for folder in Path("/proc").iterdir():
+        if folder.name.isdecimal():
+            with contextlib.suppress(OSError):
+                words = (folder / "cmdline").read_bytes().split(b"\0")
+                lines[int(folder.name)] = b" ".join(words).decode(errors="replace").strip()
+    return lines
+
+
+def environment_of(pid: int) -> bytes:
+    """What a process was told when it began; nothing if it is gone."""
+    try:
+        return Path(f"/proc/{pid}/environ").read_bytes()
+    except OSError:
+        return b""

@@ -1,6 +1,5 @@
 """A whole service started by `jobauto up`, and the command line beside it."""
 
-import contextlib
 import json
 import os
 import signal
@@ -16,7 +15,7 @@ from tests.support.installed import installed_programs
 from tests.support.paths import ROOT
 from tests.support.ports import free_port
 from tests.support.prefect_database import provide_prefect_database
-from tests.support.processes import clean_environment
+from tests.support.processes import clean_environment, commands, environment_of
 from tests.support.secrets import SAYS_NO_SECRET
 from tests.support.servers import prefect_client
 from tests.support.waits import eventually
@@ -36,17 +35,6 @@ print(json.dumps(report), flush=True)
 time.sleep(int(os.environ.get("PROBE_SLEEP", "0")))
 sys.exit(int(os.environ.get("FORCE_EXITCODE", "0")))
 """
-
-
-def commands() -> dict[int, str]:
-    """The command lines of all processes there are."""
-    lines = {}
-    for folder in Path("/proc").iterdir():
-        if folder.name.isdecimal():
-            with contextlib.suppress(OSError):
-                words = (folder / "cmdline").read_bytes().split(b"\0")
-                lines[int(folder.name)] = b" ".join(words).decode(errors="replace").strip()
-    return lines
 
 
 class Service:
@@ -130,12 +118,7 @@ class Service:
     def processes(self) -> dict[int, str]:
         """The processes that know of this home, by their environment, and their commands."""
         mark = f"JOBAUTO_HOME={self.home}".encode()
-        known = {}
-        for pid, command in commands().items():
-            with contextlib.suppress(OSError):
-                if mark in Path(f"/proc/{pid}/environ").read_bytes():
-                    known[pid] = command
-        return known
+        return {pid: line for pid, line in commands().items() if mark in environment_of(pid)}
 
     def jobauto(
         self,
@@ -168,12 +151,17 @@ class Service:
 
     def job_in(self, job_id: int, *states: str, seconds: float = 60) -> dict[str, Any]:
         """The job once it is in one of these states."""
+        seen: dict[str, Any] = {}
 
         def look() -> dict[str, Any] | None:
-            job = self.job(job_id)
-            return job if job["state"] in states else None
+            seen.update(self.job(job_id))
+            return seen if seen["state"] in states else None
 
-        return eventually(look, seconds)
+        try:
+            return eventually(look, seconds)
+        except AssertionError as error:
+            error.add_note(json.dumps(seen, indent=1))
+            raise
 
     def admin(self) -> tuple[str, str]:
         """Login and password of the first user."""

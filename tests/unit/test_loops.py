@@ -53,6 +53,9 @@ WHOLE: dict[str, str] = {
     "engine/sync/drift_monitor.py correct_all": "a command, whose caller is told what failed",
     "engine/sync/template_deployments.py _apply_plans": BY_MESSAGE,
     "engine/sync/template_deployments.py _note": BY_MESSAGE,
+    "engine/sync/template_deployments.py look_ahead": (
+        "batches, in which each run template is put aside alone"
+    ),
     "engine/sync/template_deployments.py _read_plans": BY_MESSAGE,
     "engine/sync/template_deployments.py _remember": BY_MESSAGE,
     "engine/sync/template_deployments.py apply_templates": BY_MESSAGE,
@@ -108,15 +111,8 @@ POISONED: dict[str, str] = {
     "engine/sync/drift.py Comparison.correct": (
         "engine/test_poison.py test_drift_is_corrected_beside_what_can_not_be_written"
     ),
-    "engine/sync/template_deployments.py look_ahead": (
-        "engine/test_poison.py "
-        "test_what_is_to_come_is_shown_beside_templates_that_nothing_can_be_done_with"
-    ),
     "engine/worker/dispatcher.py waiting_runs": (
         "engine/test_engine_api.py test_a_run_that_can_not_be_read_keeps_no_other_waiting"
-    ),
-    "engine/sync/credentials.py BlockTypeComparison.read_present": (
-        "engine/test_poison.py test_drift_is_corrected_beside_a_block_type_that_can_not_be_read"
     ),
     "engine/sync/deployment_drift.py _planned": (
         "engine/test_poison.py test_drift_is_corrected_beside_run_templates_that_can_not_be_read"

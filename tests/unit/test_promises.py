@@ -23,6 +23,7 @@ from jobauto_prefect.facade.kinds.registry import BY_ITEM
 from jobauto_prefect.kinds import KINDS
 from jobauto_prefect.settings import Settings
 from scripts.key_pages import anchor
+from scripts.made_parts import MANUAL, PARTS, manual
 from tests.support.paths import ROOT
 
 HEAVY = {"prefect", "sqlalchemy", "fastapi", "httpx"}
@@ -233,3 +234,13 @@ def test_every_entry_of_the_trail_can_be_asked_for_by_its_kind_and_its_action() 
 
 def test_the_page_of_bounds_is_that_of_the_code() -> None:
     assert (ROOT / "docs/bounds.md").read_text() == page(), "make publish"
+
+
+@pytest.mark.parametrize("file", PARTS)
+def test_the_made_parts_of_a_page_are_those_of_the_code(file: str) -> None:
+    page = (ROOT / "docs" / file).read_text()
+    assert page == PARTS[file](page), "make publish"
+
+
+def test_the_manual_page_is_that_of_the_commands() -> None:
+    assert MANUAL.read_text() == manual(), "make publish"

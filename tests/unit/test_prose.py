@@ -38,6 +38,29 @@ def _odd(path: Path) -> Iterator[str]:
             yield f"{path.relative_to(ROOT)}:{number}: {found[0]}"
 
 
+MADE = re.compile(r"<!-- (\w+): by make publish -->.*?<!-- end of \1 -->", re.DOTALL)
+BLOCK = re.compile(r"^```.*?^```$|(?<=\n\n)(?: {4,}[^\n]*\n|\n(?= {4}))+", re.DOTALL | re.MULTILINE)
+TARGET = re.compile(r"\]\([^)]*\)")
+GENERATED = {"bounds.md", "performance.md"}
+WORDS = {"pages that explain": 36_450, "how-to pages": 7_080}
+"""A page that grows needs another one that shrinks: readers have no more time."""
+
+
+def _words(path: Path) -> int:
+    """Words by hand: no blocks of code, no addresses, nothing that is generated."""
+    text = TARGET.sub("]", BLOCK.sub("", MADE.sub("", path.read_text())))
+    return sum(1 for word in text.split() if re.search(r"\w", word))
+
+
+@pytest.mark.parametrize("kind", WORDS)
+def test_pages_have_no_more_words(kind: str) -> None:
+    pages = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+    if kind == "how-to pages":
+        pages = sorted((ROOT / "docs" / "how-to").glob("*.md"))
+    counted = {page.name: _words(page) for page in pages if page.name not in GENERATED}
+    assert sum(counted.values()) <= WORDS[kind], counted
+
+
 @pytest.mark.parametrize("paths", [DOCUMENTS, PACKAGE], ids=["documents", "package"])
 def test_no_phrase_is_odd(paths: list[Path]) -> None:
     assert [found for path in paths for found in _odd(path)] == []

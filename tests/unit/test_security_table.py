@@ -1,11 +1,11 @@
-"""Each line of the table in docs/security-tests.md names a test that is there."""
+"""Each line of the table in tests/security.md names a test that is there."""
 
 import ast
 
 from tests.support.paths import ROOT
 
 TESTS = ROOT / "tests"
-DOCUMENT = TESTS.parent / "docs" / "security-tests.md"
+DOCUMENT = TESTS / "security.md"
 
 
 def lines() -> list[list[str]]:

@@ -39,6 +39,12 @@ def test_the_menu_has_each_page_once() -> None:
     assert sorted(pages_of(CONFIGURATION["nav"])) == sorted(PAGES)
 
 
+@pytest.mark.parametrize("name", sorted(PAGES - {"tutorial.md"}))
+def test_a_page_begins_with_what_it_is_for(name: str) -> None:
+    beginning = (DOCS / name).read_text().partition("\n## ")[0]
+    assert re.search(r"\n\n(This page (explains|lists|compares)|Use this page) ", beginning)
+
+
 @pytest.mark.parametrize("name", sorted(PAGES))
 def test_links_of_a_page_stay_in_the_site(name: str) -> None:
     page = without_links_out((DOCS / name).read_text(), name, UNPUBLISHED)

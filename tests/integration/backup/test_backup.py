@@ -337,7 +337,7 @@ def test_what_holds_something_is_left_alone(installations: Installations, tmp_pa
         installations.restore(own.model_copy(update={"database_url": other[kind]}))
     with (
         rotation_lock(installations.ledger.box.path),
-        pytest.raises(Conflict, match="being rotated"),
+        pytest.raises(Conflict, match="rotating the key"),
     ):
         create_backup(
             installations.settings,

@@ -8,7 +8,7 @@ import sqlite3
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, closing
+from contextlib import ExitStack, closing, contextmanager
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,8 @@ from uuid import UUID
 import psycopg
 import pytest
 import sqlalchemy as sa
+from psycopg import sql
+from psycopg.conninfo import conninfo_to_dict
 from sqlalchemy.dialects import postgresql
 
 from jobauto_prefect.backup import move
@@ -30,7 +32,7 @@ from jobauto_prefect.ledger.audit.trail import SERVICE
 from jobauto_prefect.ledger.base import Base
 from jobauto_prefect.ledger.opening import open_ledger
 from jobauto_prefect.settings import Settings, load_settings
-from tests.support.databases import database
+from tests.support.databases import POSTGRESQL, database
 from tests.support.homes import InProcessHome, replaced
 from tests.support.prefect_database import provide_prefect_database
 from tests.support.secrets import secret
@@ -250,13 +252,49 @@ def test_a_killed_move_is_repeated_and_numbers_and_seals_go_on(installation: Ins
     assert "is not on SQLite (it is PostgreSQL)" in installation.move().stderr
 
 
-def test_a_move_that_was_killed_at_its_end_says_what_to_clear(installation: Installation) -> None:
+def _kill(*_: object) -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+COPIED = move._copied
+
+
+@contextmanager
+def _killed_after_commit(*args: Any) -> Iterator[dict[str, int]]:
+    """The first database to be committed is the only one."""
+    with COPIED(*args) as counts:
+        yield counts
+    _kill()
+
+
+def _recreate(url: str) -> None:
+    """What dropdb and createdb do."""
+    name = sql.Identifier(conninfo_to_dict(url)["dbname"])
+    with psycopg.connect(POSTGRESQL, autocommit=True) as connection:
+        connection.execute(sql.SQL("DROP DATABASE {} WITH (FORCE)").format(name))
+        connection.execute(sql.SQL("CREATE DATABASE {}").format(name))
+
+
+@pytest.mark.parametrize("whole", [["ledger"], ["prefect", "ledger"]])
+def test_a_move_that_was_killed_at_its_end_says_what_to_clear_and_is_repeated(
+    installation: Installation, whole: list[str]
+) -> None:
+    installation.run_sql("prefect", FLOW)
+    before = installation.contents()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(move, "store_variables", lambda _: os.kill(os.getpid(), signal.SIGKILL))
+        if len(whole) == 2:
+            patch.setattr(move, "store_variables", _kill)
+        else:
+            patch.setattr(move, "_copied", _killed_after_commit)
         installation.die("")
-    said = installation.refused()
-    assert "is not empty" in said
-    assert "drop it first (dropdb)" in said
+    for name in whole:
+        said = installation.refused()
+        assert f"the new database of {name} is not empty" in said
+        assert "drop it first (dropdb)" in said
+        _recreate(installation.targets[name])
+    done = installation.move()
+    assert done.returncode == 0, done.stderr
+    assert installation.contents() == before
 
 
 def test_characters_that_postgresql_does_not_hold_are_replaced(installation: Installation) -> None:
@@ -297,7 +335,7 @@ def test_what_is_not_to_be_moved_is_refused(installation: Installation) -> None:
         said = installation.refused(ledger=url)
         assert why in said
         assert password not in said
-    assert "the new databases are one" in installation.refused(ledger=shared, prefect=shared)
+    assert "both new databases are the same" in installation.refused(ledger=shared, prefect=shared)
 
     idle = f"import sqlite3, time; sqlite3.connect({str(installation.files['prefect'])!r}).execute("
     idle += "'SELECT * FROM flow'); print(flush=True); time.sleep(60)"
@@ -333,5 +371,5 @@ def test_settings_that_can_not_be_written_are_named_without_a_password(
     assert done.returncode == 0, done.stderr
     both = "PREFECT_SERVER_DATABASE_CONNECTION_URL and JOBAUTO_DATABASE_URL"
     assert f"can't be written; set {both} to the new addresses" in done.stderr
-    assert "former addresses, which count: JOBAUTO_DATABASE_URL" in done.stderr
+    assert "former addresses, which take precedence: JOBAUTO_DATABASE_URL" in done.stderr
     assert password not in done.stdout + done.stderr

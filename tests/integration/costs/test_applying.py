@@ -57,3 +57,25 @@ async def test_a_new_run_template_is_a_handful_of_statements(counted: CountedFac
         costs.append(len(counted.asked.counted))
         assert counted.asked.commits <= 3
     assert (costs[2] - costs[1]) / 9 < 6, counted.asked.shown()
+
+
+async def test_an_application_is_read_once_for_all_companies_with_values(
+    counted: CountedFacade,
+) -> None:
+    """Which of their values are secret is what its definition says."""
+    named = {"environment": {"TOKEN": {"type": "password"}, "PORT": {"type": "string"}}}
+    env = {"TOKEN": "s3cret token", "PORT": "5432"}
+    records = [
+        {"kind": "company", "slug": f"c{number}", "name": "Company", "env": {"PORT": env["PORT"]}}
+        for number in range(10)
+    ]
+    ok(await counted.rest.post("/app/", json={**QUIET, **named}), 201)
+    with counted.asked.during():
+        files = [{"name": "records.json", "text": json.dumps(records)}]
+        ok(await counted.rest.post("/apply.json", json={"files": files, "auto_approve": True}))
+    reads = [text for text in counted.asked.executed if "app.document" in text]
+    assert len(reads) <= 3, counted.asked.shown()  # 12, if each company read it
+    body = {"slug": "d", "name": "D", "env": env}
+    company = ok(await counted.rest.post("/company/", json=body), 201)
+    assert company["env"]["PORT"] == env["PORT"]
+    assert env["TOKEN"] not in json.dumps(company)

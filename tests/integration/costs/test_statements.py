@@ -179,7 +179,7 @@ async def test_the_list_of_run_templates_with_their_last_jobs(
         answer = await counted.rest.get("http://127.0.0.1/console/runtemplates")
         assert answer.status_code == 200
     assert answer.text.count('class="mark') == more + 1
-    assert answer.text.count('data-label="Next"') == more + 1
+    assert answer.text.count('data-label="Next start"') == more + 1
     _require(counted, 20, commits=0)
 
 

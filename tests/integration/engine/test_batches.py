@@ -25,19 +25,22 @@ from jobauto_prefect.engine.flow_runs import (
     propose,
     show_status,
 )
+from jobauto_prefect.engine.hand_overs import Start
+from jobauto_prefect.engine.message_handlers import FRESH, prepare_starts
 from jobauto_prefect.engine.outbox_worker import OutboxWorker
 from jobauto_prefect.engine.prefect_server.process import prefect_command, wait_ready
 from jobauto_prefect.engine.worker.state_reporter import RunMetadata, StateReporter
 from jobauto_prefect.errors import JobautoError
-from jobauto_prefect.ledger.audit.trail import SERVICE
+from jobauto_prefect.ledger.audit.trail import SERVICE, WritingSession
 from jobauto_prefect.ledger.jobs.attempts import new_job
 from jobauto_prefect.ledger.outbox import WRITER_SPAN, OutboxKind, enqueue
+from jobauto_prefect.ledger.queries.jobs import job_with_context
 from jobauto_prefect.ledger.records import Job, OutboxMessage, RunTemplate
 from jobauto_prefect.ledger.store import Ledger
 from jobauto_prefect.runtime.protocol import PrefectState, RunStatus
 from jobauto_prefect.settings import Settings
 from tests.support.breakable import LossyRelay
-from tests.support.databases import database
+from tests.support.databases import WAITING_FOR_LOCKS, database
 from tests.support.ledger_rows import fetch, fetch_all
 from tests.support.ports import free_port
 from tests.support.prefect_server import SERVICES, STARTS_WITHIN
@@ -49,10 +52,6 @@ from tests.support.waits import PATIENCE, until
 SINGLE, BULK = "/create_flow_run", "/create_flow_run/bulk"
 SET, SET_ALL = "/set_state", "/bulk_set_state"
 COUNT = 7  # jobs that wait while a call is under way
-WAITING_FOR_LOCKS = """
-    SELECT 1 FROM pg_stat_activity
-    WHERE wait_event_type = 'Lock' AND datname = current_database()
-"""
 DATABASES: dict[str, str] = {}
 """Prefect's address -> its database."""
 
@@ -92,8 +91,8 @@ class HandOver:
         self.on_postgresql = on_postgresql
         self.worker = OutboxWorker(context)
 
-    def jobs(self, count: int) -> tuple[list[int], list[OutboxMessage]]:
-        """New jobs, with the messages that this process handles itself."""
+    def jobs(self, count: int) -> tuple[list[int], dict[OutboxMessage, Start]]:
+        """New jobs, with their starts, which this process handles itself."""
         with self.context.ledger.writing(SERVICE) as session:
             template = session.get_one(RunTemplate, self.template)
             schedule = session.clock()
@@ -102,17 +101,22 @@ class HandOver:
             ]
             session.add_all(jobs)
             session.flush()
-            messages = [enqueue(session, OutboxKind.CREATE_RUN, job.id, own=True) for job in jobs]
-            return [job.id for job in jobs], messages
+            return [job.id for job in jobs], self.starts(session, jobs)
+
+    def starts(self, session: WritingSession, jobs: list[Job]) -> dict[OutboxMessage, Start]:
+        """New messages that this process handles itself, with what they are to create."""
+        box = self.context.ledger.box
+        messages = [enqueue(session, OutboxKind.CREATE_RUN, job.id, own=True) for job in jobs]
+        return dict(zip(messages, prepare_starts(session, jobs, box), strict=True))
 
     async def handed_over(self, count: int) -> list[int]:
         """A job whose call is under way until so many others wait; then all are handed over."""
-        first, (message,) = self.jobs(1)
+        first, start = self.jobs(1)
         self.relay.hold(SINGLE)
-        self.worker.accept([message])
+        self.worker.accept(start)
         await until(lambda: self.relay.count(SINGLE) == 1)
-        others, messages = await asyncio.to_thread(self.jobs, count)
-        self.worker.accept(messages)
+        others, starts = await asyncio.to_thread(self.jobs, count)
+        self.worker.accept(starts)
         await until(lambda: self.waiting() == count)
         self.relay.go_on()
         await self.until_bound([*first, *others])
@@ -120,7 +124,7 @@ class HandOver:
 
     def waiting(self) -> int:
         """How many jobs wait for the call that is under way."""
-        return sum(map(len, self.context.batches._waiting.values()))
+        return sum(map(len, self.context.creations._waiting.values()))
 
     def bound(self, job_ids: list[int]) -> dict[int, UUID | None]:
         """Job -> flow run."""
@@ -194,12 +198,31 @@ async def test_what_waits_while_a_call_is_under_way_is_created_together(
 async def test_what_is_alone_is_created_alone_and_at_once(hand_over: HandOver) -> None:
     jobs = []
     for _ in range(3):
-        new, messages = hand_over.jobs(1)
-        hand_over.worker.accept(messages)
+        new, start = hand_over.jobs(1)
+        hand_over.worker.accept(start)
         await hand_over.until_bound(new)
         jobs += new
     await hand_over.check(jobs)
     hand_over.check_calls(single=3, bulk=0)
+
+
+async def test_a_start_is_prepared_as_it_would_be_read(hand_over: HandOver) -> None:
+    (job,), starts = hand_over.jobs(1)
+    ledger = hand_over.context.ledger
+    with ledger.reading() as session:
+        read = prepare_starts(session, [job_with_context(session, job)], ledger.box)
+    assert [*starts.values()] == read
+
+
+async def test_a_job_that_can_not_be_read_takes_no_other_with_it(hand_over: HandOver) -> None:
+    ledger, now = hand_over.context.ledger, hand_over.context.ledger.clock
+    jobs, starts = hand_over.jobs(4)
+    with ledger.writing(SERVICE) as session:
+        session.get_one(Job, jobs[2]).overrides = ["no values"]  # type: ignore[assignment]
+    ledger.clock = lambda: now() + 2 * FRESH  # what was prepared is too old
+    hand_over.worker.accept(starts)
+    await hand_over.until_bound([jobs[0], jobs[1], jobs[3]])
+    assert hand_over.bound(jobs)[jobs[2]] is None
 
 
 async def test_no_more_than_twenty_go_together(hand_over: HandOver) -> None:
@@ -217,15 +240,15 @@ async def test_a_lost_answer_has_each_created_alone_under_its_key(hand_over: Han
 
 
 async def test_two_messages_about_one_job_make_one_run(hand_over: HandOver) -> None:
-    first, (message,) = hand_over.jobs(1)
+    first, start = hand_over.jobs(1)
     hand_over.relay.hold(SINGLE)
-    hand_over.worker.accept([message])
+    hand_over.worker.accept(start)
     await until(lambda: hand_over.relay.count(SINGLE) == 1)
-    jobs, messages = hand_over.jobs(2)
+    jobs, starts = hand_over.jobs(2)
     with hand_over.context.ledger.writing(SERVICE) as session:
-        messages.append(enqueue(session, OutboxKind.CREATE_RUN, jobs[0], own=True))
-    hand_over.worker.accept(messages)
-    await until(lambda: hand_over.waiting() == len(messages))
+        starts |= hand_over.starts(session, [session.get_one(Job, jobs[0])])
+    hand_over.worker.accept(starts)
+    await until(lambda: hand_over.waiting() == len(starts))
     hand_over.relay.go_on()
     await hand_over.until_bound([*first, *jobs])
     await until(lambda: not hand_over.worker._in_hand)
@@ -464,7 +487,7 @@ async def test_a_run_that_prefect_fails_at_keeps_no_other_from_its_state(
     with psycopg.connect(url) as locking, psycopg.connect(url, autocommit=True) as looking:
         locking.execute("SELECT 1 FROM flow_run WHERE id = ANY(%s) FOR UPDATE", (locked,))
         ending = asyncio.create_task(runs.together(made, runs.end))
-        await until(lambda: looking.execute(WAITING_FOR_LOCKS).fetchone())
+        await until(lambda: looking.execute(WAITING_FOR_LOCKS).fetchone() != (0,))
         await runs.direct.delete(f"/flow_runs/{gone}")
     await ending
     assert runs.relay.count(f"/flow_runs/{gone}/set_state") == 1

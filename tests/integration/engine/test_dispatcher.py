@@ -81,6 +81,48 @@ class Hands:
         await self.dispatcher.wait_until_idle()
 
 
+class LateApi(PrefectApi):
+    """Answers once it may: by then an answer may be old."""
+
+    def __init__(self, url: str) -> None:
+        super().__init__(url)
+        self.has_answer, self.may_answer = asyncio.Event(), asyncio.Event()
+
+    async def post(self, path: str, body: Any) -> Any:
+        answer = await super().post(path, body)
+        self.has_answer.set()
+        await self.may_answer.wait()
+        return answer
+
+
+async def test_a_run_that_ends_during_a_poll_is_not_begun_again(pool: Pool) -> None:
+    now = utc_now()
+    run = await pool.add_run("urgent", now)
+    begun: list[UUID] = []
+    may_end = asyncio.Event()
+
+    async def handle(run: WaitingRun) -> float:
+        begun.append(run.id)
+        await may_end.wait()
+        return 0
+
+    async with LateApi(pool.api.url) as api:
+        hands = Dispatcher(api, PollTarget(pool.name), handle, lambda: now)
+        api.may_answer.set()
+        await hands.poll()
+        await until(lambda: begun)
+        api.has_answer.clear()
+        api.may_answer.clear()
+        looking = asyncio.create_task(hands.poll())
+        await api.has_answer.wait()
+        may_end.set()
+        await hands.wait_until_idle()
+        api.may_answer.set()
+        await looking
+        await hands.wait_until_idle()
+    assert begun == [run]
+
+
 async def test_a_run_is_begun_a_moment_before_it_is_due_and_no_sooner(pool: Pool) -> None:
     now = utc_now()
     soon = await pool.add_run("urgent", now + AHEAD)

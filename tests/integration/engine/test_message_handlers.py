@@ -1,7 +1,8 @@
 """What the outbox says and what Prefect then holds: a real facade and a real Prefect."""
 
 import asyncio
-from datetime import timedelta
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import UUID
 
@@ -14,7 +15,7 @@ from jobauto_prefect.engine.message_handlers import handle
 from jobauto_prefect.engine.outbox_worker import OutboxWorker
 from jobauto_prefect.engine.services.reconciler import Reconciler, RunningRuns
 from jobauto_prefect.ledger.audit.trail import SERVICE
-from jobauto_prefect.ledger.outbox import OutboxKind, enqueue
+from jobauto_prefect.ledger.outbox import TOLD_WITHIN, OutboxKind, enqueue
 from jobauto_prefect.ledger.records import Job, OutboxMessage, RunTemplate
 from jobauto_prefect.ledger.store import Ledger
 from jobauto_prefect.settings import Settings
@@ -28,6 +29,17 @@ from tests.support.waits import eventually
 @pytest.fixture
 def facade_settings(facade_settings: Settings, prefect_server: str) -> Settings:
     return reach_prefect(facade_settings, prefect_server)
+
+
+@pytest.fixture
+def carry(ledger: Ledger, prefect_server: str, facade_settings: Settings) -> Callable[[], None]:
+    """Handle what is due, as the services do."""
+
+    async def handle_all() -> None:
+        async with PrefectApi(prefect_server) as api:
+            await OutboxWorker(EngineContext(ledger, api, facade_settings)).handle_all()
+
+    return lambda: asyncio.run(handle_all())
 
 
 def bound_job(ledger: Ledger, job_id: int) -> Job | None:
@@ -104,6 +116,33 @@ def test_a_deployment_deleted_in_prefect_is_made_again_for_the_next_job(
     assert run["deployment_id"] != str(deployment_id)
 
 
+def test_a_new_time_outlasts_a_refusal_that_its_worker_tells_later(
+    rest: httpx.Client, prefect: httpx.Client, ledger: Ledger, carry: Callable[[], None]
+) -> None:
+    made = make_template(rest)
+    job = rest.post("/job/", json={"runtemplate_id": made["id"]}).json()
+    bound = eventually(lambda: bound_job(ledger, job["id"]))
+
+    def starts_at() -> datetime:
+        run = prefect.get(f"/flow_runs/{bound.flow_run_id}").json()
+        return datetime.fromisoformat(run["next_scheduled_start_time"])
+
+    moved = {"id": job["id"], "scheduled": "2098-01-01 00:00:00"}
+    rest.post("/job/", json=moved).raise_for_status()
+    eventually(lambda: starts_at() == datetime(2098, 1, 1, tzinfo=UTC))
+    eventually(lambda: rest.get("/status").json()["waiting_for_prefect"] == 0)
+    assert fetch_one(ledger, OutboxMessage).kind == OutboxKind.RESCHEDULE_RUN  # said once more
+    details = {"scheduled_time": "2099-01-01T00:00:00+00:00"}
+    told = {"state": {"type": "SCHEDULED", "state_details": details}}
+    prefect.post(f"/flow_runs/{bound.flow_run_id}/set_state", json=told).raise_for_status()
+    assert starts_at().year == 2099
+
+    now = ledger.clock
+    ledger.clock = lambda: now() + TOLD_WITHIN
+    carry()
+    assert starts_at() == datetime(2098, 1, 1, tzinfo=UTC)
+
+
 def test_cancelling_a_waiting_job_cancels_its_flow_run(
     rest: httpx.Client, prefect: httpx.Client, ledger: Ledger
 ) -> None:
@@ -116,11 +155,7 @@ def test_cancelling_a_waiting_job_cancels_its_flow_run(
 
 
 def test_a_message_handled_twice_makes_one_flow_run(
-    rest: httpx.Client,
-    prefect: httpx.Client,
-    prefect_server: str,
-    ledger: Ledger,
-    facade_settings: Settings,
+    rest: httpx.Client, prefect: httpx.Client, ledger: Ledger, carry: Callable[[], None]
 ) -> None:
     made = make_template(rest)
     job = rest.post("/job/", json={"runtemplate_id": made["id"]}).json()
@@ -129,12 +164,7 @@ def test_a_message_handled_twice_makes_one_flow_run(
         session.get_one(Job, job["id"]).flow_run_id = None
         enqueue(session, OutboxKind.CREATE_RUN, job["id"])
 
-    async def carry() -> None:
-        async with PrefectApi(prefect_server) as api:
-            context = EngineContext(ledger, api, facade_settings)
-            await OutboxWorker(context).handle_all()
-
-    asyncio.run(carry())
+    carry()
     assert eventually(lambda: bound_job(ledger, job["id"])).flow_run_id == run_id
 
 

@@ -120,7 +120,7 @@ async def made(ledger: Ledger, settings: Settings, prefect_server: str) -> dict[
 
 def held_messages(ledger: Ledger) -> int:
     with ledger.reading() as session:
-        return outbox.waiting_messages(session)
+        return outbox.waiting_messages(session, ledger.clock())
 
 
 def run_id(ledger: Ledger, job_id: int) -> Any:
@@ -254,7 +254,7 @@ async def test_who_is_told_to_end_while_being_woken_ends(
         carrier = OutboxWorker(EngineContext(ledger, api, settings), 60)
         task = asyncio.create_task(carrier.run())
         await asyncio.sleep(0.2)  # it has looked, and waits
-        carrier.accept([])
+        carrier.accept({})
         for _ in range(turns):
             await asyncio.sleep(0)
         task.cancel()

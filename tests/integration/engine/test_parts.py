@@ -6,20 +6,22 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 from uuid import UUID, uuid4
 
 import pytest
 
-from jobauto_prefect.cli.checks.finding import Finding
-from jobauto_prefect.cli.checks.topology import part_findings
-from jobauto_prefect.engine.parts import read_living, reported, require_only_server
+from jobauto_prefect.engine.parts import PartReport, read_living, reported, require_only_server
+from jobauto_prefect.engine.topology import topology_findings
 from jobauto_prefect.errors import NotReady
 from jobauto_prefect.ledger import parts
 from jobauto_prefect.ledger.audit.trail import SERVICE
-from jobauto_prefect.ledger.records import PartRecord
+from jobauto_prefect.ledger.jobs import workers
+from jobauto_prefect.ledger.records import EventSource, PartRecord
 from jobauto_prefect.ledger.service_status import record_heartbeat
 from jobauto_prefect.ledger.store import Ledger
+from jobauto_prefect.monitoring.finding import Finding
 from jobauto_prefect.monitoring.ports import Part
 from jobauto_prefect.settings import Settings
 from tests.support.databases import both_databases
@@ -52,12 +54,26 @@ def _store(ledger: Ledger, kind: str, host: str, facts: dict[str, Any], **column
 def _store_one_of_each(ledger: Ledger, host: str = "first", **facts: Any) -> None:
     with ledger.writing(SERVICE) as session:
         record_heartbeat(session)
-    for kind, own in (("facade", ALIKE), ("services", ALIKE), ("prefect", SERVER)):
+    reading = {**ALIKE, "sources": {}}
+    for kind, own in (("facade", ALIKE), ("services", reading), ("prefect", SERVER)):
         _store(ledger, kind, host, {**own, **facts})
 
 
+def _add_source(ledger: Ledger, path: Path) -> None:
+    source = EventSource(name=path.name, db_connection="sqlite", db_database=str(path))
+    with ledger.writing(SERVICE) as session:
+        session.add(source)
+
+
+def _store_worker(ledger: Ledger, host: str, pool: str = "jobauto", **facts: Any) -> None:
+    alike = {"version": "0.1.0", "prefect": "3.8.8", "pid": 7, "charts": {}}
+    start = workers.Registration(f"on-{host}", pool, host, uuid4(), facts={**alike, **facts})
+    with ledger.writing(SERVICE) as session:
+        workers.register(session, start, {pool}, 90)
+
+
 def _problems(ledger: Ledger) -> list[Finding]:
-    return [finding for finding in part_findings(ledger) if finding.status != "ok"]
+    return [each for each in topology_findings(Settings(), ledger) if each.status != "ok"]
 
 
 def test_a_part_reports_itself_until_it_ends(ledger: Ledger, ledger_settings: Settings) -> None:
@@ -69,6 +85,29 @@ def test_a_part_reports_itself_until_it_ends(ledger: Ledger, ledger_settings: Se
 
     asyncio.run(live())
     assert read_living(ledger) == []
+
+
+def test_a_part_reports_which_programs_that_check_availability_are_there(
+    ledger: Ledger, ledger_settings: Settings
+) -> None:
+    commands = (sys.executable, "/nowhere/probe")
+    settings = ledger_settings.model_copy(update={"availability_commands": commands})
+    PartReport(ledger, settings, Part.FACADE).store()
+    (part,) = read_living(ledger)
+    files = part.facts["files"]
+    assert (files[sys.executable] is None, files["/nowhere/probe"]) == (False, None)
+
+
+def test_services_report_which_files_of_event_sources_are_there(
+    ledger: Ledger, ledger_settings: Settings, tmp_path: Path
+) -> None:
+    there, gone = tmp_path / "there.db", tmp_path / "gone.db"
+    there.touch()
+    _add_source(ledger, there)
+    _add_source(ledger, gone)
+    PartReport(ledger, ledger_settings, Part.SERVICES).store()
+    (part,) = read_living(ledger)
+    assert part.facts["sources"] == {str(gone): None, str(there): True}
 
 
 @both_databases
@@ -89,7 +128,7 @@ def test_a_silent_part_is_not_listed_and_is_forgotten_after_a_day(ledger: Ledger
 def test_parts_that_are_alike_are_fine(ledger: Ledger) -> None:
     _store_one_of_each(ledger)
     _store(ledger, "facade", "second", ALIKE)
-    (finding,) = part_findings(ledger)
+    (finding,) = topology_findings(Settings(), ledger)
     assert finding.status == "ok"
     assert "2 facade, 1 prefect, 1 services" in finding.message
 
@@ -100,6 +139,12 @@ def test_parts_that_are_alike_are_fine(ledger: Ledger) -> None:
         ("facade", {"settings": {"JOBAUTO_SMTP_HOST": "b"}}, {}, "JOBAUTO_SMTP_HOST differs"),
         ("services", {"settings": {"JOBAUTO_TIMEZONE": "b"}}, {}, "JOBAUTO_TIMEZONE differs"),
         ("facade", {"files": {"/etc/acme.env": "a"}}, {}, "/etc/acme.env is missing"),
+        (
+            "services",
+            {"sources": {"/srv/shop.db": True}},
+            {},
+            "event source /srv/shop.db is missing",
+        ),
         ("facade", {}, {"version": "0.2.0"}, "different versions of jobauto"),
         ("facade", {"prefect": "3.9.1"}, {}, "different versions of Prefect"),
         ("facade", {}, {"clock_ahead": -7.0}, "the clock of second is 7.0 s behind"),
@@ -117,6 +162,39 @@ def test_what_differs_is_named_with_its_machines(
     assert named in problem.message
     assert "second" in problem.message
     assert problem.fix
+
+
+@pytest.mark.parametrize(
+    ("facts", "named"),
+    [
+        ({"charts": {"shop/values.yaml": "b"}}, "shop/values.yaml of the Helm directory"),
+        ({}, "shop/values.yaml of the Helm directory"),
+        (
+            {"charts": {"shop/values.yaml": "a"}, "version": "0.2.0"},
+            "different versions of jobauto",
+        ),
+    ],
+)
+def test_workers_of_a_pool_are_compared(ledger: Ledger, facts: dict[str, Any], named: str) -> None:
+    _store_one_of_each(ledger)
+    charts = {"shop/values.yaml": "a"}
+    _store_worker(ledger, "first", charts=charts)
+    _store_worker(ledger, "third", charts=charts)
+    assert _problems(ledger) == []
+    _store_worker(ledger, "second", **facts)
+    (problem,) = _problems(ledger)
+    assert named in problem.message
+    assert "worker on-second on second" in problem.message
+
+
+def test_workers_of_different_pools_and_of_a_former_release_are_not_compared(
+    ledger: Ledger,
+) -> None:
+    _store_one_of_each(ledger)
+    _store_worker(ledger, "first", charts={"shop/values.yaml": "a"})
+    _store_worker(ledger, "second", "cluster")
+    _store_worker(ledger, "third", version="", prefect="")
+    assert _problems(ledger) == []
 
 
 def test_a_prefect_of_others_is_no_missing_part(ledger: Ledger) -> None:

@@ -1,5 +1,6 @@
 """Several Prefect servers that share their work through Redis and PostgreSQL."""
 
+import asyncio
 import contextlib
 import os
 import signal
@@ -15,23 +16,30 @@ from uuid import uuid4
 import httpx
 import psycopg
 import pytest
+from prefect.server.utilities.messaging import Message, MessageHandler
+from prefect_redis.client import clear_cached_clients
+from prefect_redis.messaging import Cache, Consumer, Publisher
 from redis import Redis
 
+from jobauto_prefect.engine.prefect_server.app import end_when_cancelled
+from jobauto_prefect.engine.prefect_server.redis import redis_environment
 from jobauto_prefect.ledger.opening import open_ledger
 from jobauto_prefect.ledger.secrets import create_key
+from jobauto_prefect.monitoring.ports import Part
 from jobauto_prefect.settings import Settings
 from tests.support.databases import database
-from tests.support.ports import free_port
+from tests.support.ports import free_port, free_range
 from tests.support.processes import ENDS_WITHIN, clean_environment, running
 from tests.support.redis_server import redis_server
 from tests.support.secrets import MARK
 from tests.support.servers import user_token
-from tests.support.waits import eventually
+from tests.support.waits import PATIENCE, eventually
 
 START = [sys.executable, "-P", "-m", "jobauto_prefect.cli", "prefect", "start"]
 TASKS = "prefect-server-services:stream"
 """What Prefect's background services have to do."""
 GROUP = "docket-workers"
+INSTANTS = 20
 TAKEN_OVER_WITHIN = 60  # seconds; 360 with docket's default
 
 
@@ -47,14 +55,15 @@ class Servers:
     processes: list[subprocess.Popen[bytes]] = field(default_factory=list)
     _all: contextlib.ExitStack = field(default_factory=contextlib.ExitStack)
 
-    def start(self, role: str) -> httpx.Client:
+    def start(self, role: str, **variables: str) -> httpx.Client:
         """Start one; return a client of its API, if it has one."""
         port = free_port()
         url = f"http://127.0.0.1:{port}/api"
         own = {"JOBAUTO_PREFECT_PORT": str(port), "PREFECT_API_URL": url}
         log = self.folder / f"{role}-{len(self.processes)}.log"
         argv = [*START, "--role", role]
-        self.processes.append(self._all.enter_context(running(argv, self.environment | own, log)))
+        environment = self.environment | own | variables
+        self.processes.append(self._all.enter_context(running(argv, environment, log)))
         signed_in = {"Authorization": f"Bearer {self.token}"}
         return self._all.enter_context(httpx.Client(base_url=url, headers=signed_in, timeout=30))
 
@@ -158,10 +167,59 @@ def _workers(redis: Redis) -> set[int]:
     return {_process(each["name"]) for each in found}
 
 
-def _is_up(api: httpx.Client) -> bool:
+def _is_up(server: httpx.Client, path: str = "/health") -> bool:
     with contextlib.suppress(httpx.TransportError):
-        return api.get("/health").is_success
+        return server.get(path).is_success
     return False
+
+
+def test_a_server_is_ready_before_the_balancer_sends_it_requests(servers: Servers) -> None:
+    port = free_range()
+    balancer = {"PREFECT_API_URL": "http://127.0.0.1:9/api"}
+    servers.start("api", JOBAUTO_MANAGEMENT_PORT=str(port), **balancer)
+    with httpx.Client(base_url=f"http://127.0.0.1:{port + Part.PREFECT}", timeout=30) as management:
+        eventually(lambda: _is_up(management, "/healthz"))
+        assert management.get("/readyz").json() == {
+            "ok": True,
+            "checks": {"ledger": "ok", "prefect": "ok"},
+        }
+
+
+async def _nothing(_message: Message) -> None:
+    pass
+
+
+async def _commit_anyway(_message: Message) -> None:
+    try:
+        await asyncio.sleep(PATIENCE)
+    finally:
+        raise RuntimeError("another operation is in progress")
+
+
+@pytest.mark.parametrize("handle", [_nothing, _commit_anyway])
+async def test_a_consumer_of_events_ends_whenever_it_is_cancelled(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, handle: MessageHandler
+) -> None:
+    class OwnConsumer(Consumer):
+        pass
+
+    end_when_cancelled(OwnConsumer)
+    with redis_server(tmp_path) as url:
+        for name, value in redis_environment(
+            Settings(redis_url=url), {}, with_services=True
+        ).items():
+            monkeypatch.setenv(name, value)
+        async with Publisher("events", Cache()) as publisher:
+            for _ in range(INSTANTS):
+                await publisher.publish_data(b"", {})
+        for instant in range(INSTANTS):
+            consuming = asyncio.create_task(OwnConsumer("events").run(handle))
+            for _ in range(3 * instant):
+                await asyncio.sleep(0)
+            consuming.cancel()
+            done, _ = await asyncio.wait({consuming}, timeout=ENDS_WITHIN)
+            assert done, f"not after {3 * instant} rounds of the event loop"
+        await clear_cached_clients()
 
 
 @pytest.mark.parametrize(
@@ -169,7 +227,7 @@ def _is_up(api: httpx.Client) -> bool:
     [
         ({}, "set JOBAUTO_REDIS_URL"),
         ({"JOBAUTO_REDIS_URL": "redis://127.0.0.1:9"}, "correct JOBAUTO_REDIS_URL"),
-        (None, "set PREFECT_API_DATABASE_CONNECTION_URL"),
+        (None, "set PREFECT_SERVER_DATABASE_CONNECTION_URL"),
     ],
 )
 def test_a_server_that_can_share_nothing_does_not_start(

@@ -1,5 +1,6 @@
 """While it is frozen for maintenance nothing starts, and windows do what their template says."""
 
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from typing import Any
 
@@ -7,10 +8,15 @@ import httpx
 import pytest
 
 from jobauto_prefect.facade.auth.permissions import Role
+from jobauto_prefect.ledger.audit.trail import SERVICE
+from jobauto_prefect.ledger.records import Job
 from tests.support.claims import claim_of, granted, refused, report
+from tests.support.databases import on_postgresql
+from tests.support.ledger_rows import count_lock_waits
 from tests.support.records import ok
 from tests.support.servers import client, user_token
 from tests.support.timeline import HOUR, MINUTE, NOON, Timeline
+from tests.support.waits import eventually
 
 PATH = "/maintenance.json"
 
@@ -66,9 +72,32 @@ def test_the_end_wakes_what_was_told_to_wait(timeline: Timeline, rest: httpx.Cli
     (job,) = timeline.jobs()
     assert timeline.pending_subjects("reschedule_run") == []
     resume(rest)
-    assert timeline.pending_subjects("reschedule_run") == [job.id]
+    # Twice: the claim's worker may yet tell Prefect the later time of the refusal.
+    assert timeline.pending_subjects("reschedule_run") == [job.id] * 2
     assert granted(timeline.claims, run)["job_id"] == job.id
     resume(rest)  # nothing is frozen: nothing changes
+
+
+@on_postgresql
+def test_the_end_wakes_what_is_just_being_told_to_wait(
+    timeline: Timeline, rest: httpx.Client
+) -> None:
+    template = timeline.schedule(interv="n")["id"]
+    made = rest.post("/job/", json={"runtemplate_id": template}).json()["id"]
+    (job,) = timeline.jobs()
+    timeline.bind(job)
+    freeze(rest)
+
+    with ThreadPoolExecutor(2) as threads:
+        with timeline.ledger.writing(SERVICE) as session:
+            session.get_one(Job, made, with_for_update=True)
+            claim = threads.submit(refused, timeline.claims, timeline.of_job(job))
+            eventually(lambda: count_lock_waits(timeline.ledger) == 1)
+            end = threads.submit(resume, rest)
+            eventually(lambda: count_lock_waits(timeline.ledger) == 2 or end.done())
+        assert claim.result(60)[0] == "maintenance"
+        end.result(60)
+    assert made in timeline.pending_subjects("reschedule_run")
 
 
 def test_a_claim_comes_again_at_the_latest_when_the_freeze_ends(

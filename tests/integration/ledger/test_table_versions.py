@@ -70,7 +70,7 @@ def test_a_part_two_releases_behind_its_tables_is_not_ready(
 ) -> None:
     ledger = open_ledger(settings)
     _upgrade_by_later_release(engine, oldest=LATER)
-    with pytest.raises(NotReady, match="is too old; install the jobauto of the other parts"):
+    with pytest.raises(NotReady, match="is too old; install the version of jobauto"):
         open_ledger(settings)
     with pytest.raises(NotReady, match="too old"):
         asyncio.run(ledger_check(ledger)())

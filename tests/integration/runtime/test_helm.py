@@ -1,6 +1,7 @@
 """Helm before a job in the cluster: a recorded stand-in, run by the worker itself."""
 
 import asyncio
+import hashlib
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -70,6 +71,22 @@ async def test_helm_runs_before_the_job_with_its_output_in_the_jobs_log(
         *("--set", "on=true", "--wait"),
     ]
     assert call["cwd"] == str(tmp_path / "charts")
+
+
+async def test_a_worker_says_which_charts_it_has(
+    opened: Opened, facade: Recorder, tmp_path: Path
+) -> None:
+    charts = tmp_path / "charts"
+    (charts / "shop").mkdir(parents=True)
+    (charts / "shop" / "values.yaml").write_text("replicas: 1")
+    (charts / "gone.yaml").symlink_to("nowhere")
+    (charts / "link").symlink_to(charts)
+    await opened(cluster=KubernetesConfig(helm_directory=charts))
+    (hello,) = [each.body for each in facade.requests if "facts" in (each.body or {})]
+    assert hello["facts"]["version"]
+    assert hello["facts"]["charts"].keys() == {"shop/values.yaml"}
+    digest = hello["facts"]["charts"]["shop/values.yaml"]
+    assert digest == hashlib.sha256(b"replicas: 1").hexdigest()[:16]
 
 
 @pytest.mark.parametrize("upgrade_install", [True, False])

@@ -340,7 +340,7 @@ def test_a_change_without_a_usable_number_is_named(
         )
         connection.execute(text(f"INSERT INTO changes_cache (inversion) VALUES (1), ({number})"))
     assert [poller.read(source), poller.read(source)] == [1, 0]
-    assert "give it a whole number" in str(source_of(ledger, source).poll_error)
+    assert "must be a whole number" in str(source_of(ledger, source).poll_error)
 
 
 NUMBERS = (

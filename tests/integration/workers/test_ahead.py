@@ -1,12 +1,15 @@
 """The windows to come in Prefect: runs made ahead where its scheduler differs, and names."""
 
+import asyncio
 from datetime import datetime, timedelta
 from typing import Any
 from zoneinfo import ZoneInfo
 
 from jobauto_prefect.engine.context import EngineContext
 from jobauto_prefect.engine.sync.template_deployments import look_ahead
-from jobauto_prefect.engine.sync.upcoming_runs import UpcomingRuns
+from jobauto_prefect.engine.sync.upcoming_runs import LOOK_AT_ALL, UpcomingRuns
+from jobauto_prefect.ledger.audit.trail import SERVICE
+from jobauto_prefect.ledger.records import Freeze
 from tests.support.plant_services import Watch
 from tests.support.waits import eventually
 from tests.support.workers import Plant
@@ -95,6 +98,41 @@ def test_a_window_takes_the_run_that_was_made_ahead(watch: Watch, plant: Plant) 
     assert str(job.flow_run_id) == ahead[first]["id"]
     look(watch)
     assert due_of(watch.runs("SCHEDULED")) == [first, *others, others[-1] + HOUR]
+
+
+def test_the_run_of_an_opened_window_stays_until_its_job_is_bound_to_it(watch: Watch) -> None:
+    watch.schedule(interv="c", cron=hourly(), delay=60)
+    first = next_hours(watch, 1)[0]
+    ahead = {due_of([run])[0]: run for run in watch.runs("SCHEDULED")}
+    watch.go_to(first + timedelta(seconds=1))
+    watch.keep()
+    look(watch)  # between the opening and the hand-over
+    watch.settle()
+    (job,) = watch.jobs()
+    assert str(job.flow_run_id) == ahead[first]["id"]
+
+
+def test_services_that_go_on_looking_show_what_has_changed_since(watch: Watch) -> None:
+    watch.schedule(interv="c", cron=hourly(), delay=60)
+    first, *others = next_hours(watch, 3)
+
+    async def go_on(context: EngineContext) -> None:
+        outlooks = UpcomingRuns(context)
+        await look_ahead(context, outlooks)
+        assert await outlooks.look() == []
+        watch.go_to(first + timedelta(seconds=1))
+        await asyncio.to_thread(watch.keep)
+        await look_ahead(context, outlooks)
+        assert await outlooks.look() == []
+        with context.ledger.writing(SERVICE) as session:  # as a change in its company's closed time
+            freeze = {"since": others[0] - HOUR / 2, "until": others[0] + HOUR / 2}
+            session.add(Freeze(begun_by="test", **freeze))
+        assert await outlooks.look() == []
+        watch.ahead += LOOK_AT_ALL + timedelta(seconds=1)
+        await look_ahead(context, outlooks)
+
+    watch.with_prefect(go_on)
+    assert due_of(watch.runs("SCHEDULED"))[-2:] == [others[1], others[1] + HOUR]
 
 
 def test_the_next_run_of_prefects_schedule_bears_our_name_and_later_ones_prefects(

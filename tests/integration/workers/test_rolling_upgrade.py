@@ -2,7 +2,7 @@
 
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -18,7 +18,16 @@ FORMER = "45505f0a"
 """The last commit of the release before."""
 
 LEASE, JOB = 3.0, 5
-"""Seconds: a job outlives several leases."""
+"""Seconds: a job outlives a lease."""
+
+PARTS = ("worker-2", "facade", "services-1", "prefect", "services-2", "worker-1")
+"""In this order a new worker is beside the former facade, then a former worker beside the new."""
+
+OTHER_ORDERS = {
+    "facade first": ("facade", "worker-1", "prefect", "worker-2", "services-1", "services-2"),
+    "services first": ("services-1", "services-2", "worker-1", "facade", "worker-2", "prefect"),
+    "Prefect first": ("prefect", "services-1", "facade", "services-2", "worker-1", "worker-2"),
+}
 
 
 @pytest.fixture
@@ -54,7 +63,19 @@ def installation(tmp_path: Path, former: Path) -> Iterator[Installation]:
             yield made
 
 
-def test_no_window_is_lost_and_no_job_runs_twice_in_an_upgrade(installation: Installation) -> None:
+@pytest.mark.parametrize(
+    "order",
+    [
+        pytest.param(PARTS, id="worker first"),
+        *(
+            pytest.param(order, marks=pytest.mark.faults, id=name)
+            for name, order in OTHER_ORDERS.items()
+        ),
+    ],
+)
+def test_no_window_is_lost_and_no_job_runs_twice_in_an_upgrade(
+    installation: Installation, order: Sequence[str]
+) -> None:
     for delay in range(0, 60, 3):
         members = {"on_contact_lost": "finish", "deadline_offset": "+1h", "overlap": "parallel"}
         env = {"SECONDS_TO_SLEEP": JOB}
@@ -63,8 +84,7 @@ def test_no_window_is_lost_and_no_job_runs_twice_in_an_upgrade(installation: Ins
     engine = make_engine(Settings(database_url=installation.settings.ledger_url).ledger_url)
     migration.upgrade(engine)
     engine.dispose()
-    # A new worker beside the former facade, then a former worker beside the new one.
-    for name in ("worker-2", "facade", "services-1", "prefect", "services-2", "worker-1"):
+    for name in order:
         installation.until_running()
         installation.parts[name].replace(PYTHONPATH=None)
         installation.until_started(1)

@@ -28,4 +28,4 @@ def test_it_says_the_addresses_that_people_open() -> None:
 
     assert "  Console      https://jobs.example.org/" in lines
     assert "  Pages        https://jobs.example.org/api/v1/index.html" in lines
-    assert "  REST         https://jobs.example.org/docs" in lines
+    assert "  REST docs    https://jobs.example.org/docs" in lines

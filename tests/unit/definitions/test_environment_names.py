@@ -1,11 +1,8 @@
 """Which names the values for a job may have."""
 
-import re
-from pathlib import Path
-
 import pytest
 
-from jobauto_prefect.definitions.environment_names import GUARDED, EnvironmentNames, unsafe_faults
+from jobauto_prefect.definitions.environment_names import EnvironmentNames, unsafe_faults
 from tests.support.corpus import needs_corpus, usable_documents
 
 UNSAFE = [
@@ -76,12 +73,3 @@ def test_every_real_definition_may_be_given_all_that_it_declares() -> None:
     for name, document in usable_documents().items():
         names = EnvironmentNames(document["environment"])
         assert not list(names.faults(document["environment"])), name
-
-
-def test_the_page_lists_the_names_that_only_a_definition_admits() -> None:
-    page = Path("docs/security.md").read_text().partition("## Names of values")[2]
-    table = page.partition("## ")[0]
-    rows = dict(re.findall(r"^\| ([a-z][^|]*) \| (`.*) \|$", table, re.MULTILINE))
-    assert {group: re.findall("`([^`]+)`", names) for group, names in rows.items()} == {
-        group: names.split() for group, names in GUARDED.items()
-    }

@@ -186,7 +186,7 @@ def test_a_value_comes_to_the_job_as_the_table_says(row: list[str]) -> None:
     got = prepared.environment.get("NAME")
     assert {None: "unset", "": "empty"}.get(got, got) == expected
     if argument:
-        assert [text or "one empty argument" for text in prepared.argv[1:]] == argument
+        assert [text or '""' for text in prepared.argv[1:]] == argument
 
 
 @pytest.mark.parametrize("row", COMMANDS, ids=" ".join)

@@ -124,8 +124,8 @@ def test_urls_that_prefect_can_use_are_taken(url: str) -> None:
     ("url", "reason"),
     [
         (f"redis+cluster://:{SECRET}@one:6379", "Prefect can't use Redis Cluster"),
-        (f"redis://:{SECRET}/word@localhost:6379/0", "in a password as %XX"),
-        (f"redis://:{SECRET}@word@localhost:6379/0", "in a password as %XX"),
+        (f"redis://:{SECRET}/word@localhost:6379/0", "letters and digits as %XX"),
+        (f"redis://:{SECRET}@word@localhost:6379/0", "letters and digits as %XX"),
         (f"redis://{SECRET}:/0", "must be a URL"),
         (f"redis+sentinel://:{SECRET}@one:26379,two:26379", "redis\\+sentinel://HOST:26379"),
         (f"https://{SECRET}", "must be a URL"),

@@ -311,7 +311,7 @@ PATHS = (
     ("language", "titles"),
     [
         ("en", ("Events", "Event rules", "Event sources", "Audit log", "Users")),
-        ("cs", ("Události", "Pravidla událostí", "Zdroje událostí", "Auditní záznam", "Uživatelé")),
+        ("cs", ("Události", "Pravidla událostí", "Zdroje událostí", "Auditní log", "Uživatelé")),
     ],
 )
 def test_pages_speak_the_visitors_language_and_names_are_texts(

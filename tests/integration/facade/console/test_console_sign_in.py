@@ -92,7 +92,7 @@ def test_the_page_is_in_the_language_of_the_visitor_else_of_the_service(
         for asked, shown in (("cs-CZ,en;q=0.5", "cs"), ("de", "cs"), ("", "cs"), ("de,en", "en")):
             page = browser.get("/login.html", headers={"Accept-Language": asked}).text
             assert f'<html lang="{shown}">' in page, asked
-            assert ("Přihlášení" if shown == "cs" else "Sign in") in page
+            assert ("Přihlásit se" if shown == "cs" else "Sign in") in page
 
 
 def test_with_credentials_the_contract_answers_as_ever(browser: httpx.Client) -> None:

@@ -171,7 +171,12 @@ def test_a_viewer_has_nothing_to_select(facade_url: str, ledger: Ledger, jobs: J
 def test_it_is_in_the_language_of_the_visitor(operator: httpx.Client, jobs: JobRecords) -> None:
     jobs.job(message=HOSTILE)
     page = operator.get("/console/jobs", headers={"Accept-Language": "cs"}).text
-    for text in ("Selhání od včerejška", "Vybrané úlohy", "selhání, kritické", "Uložená hledání"):
+    for text in (
+        "Selhání od včerejška",
+        "Vybrané úlohy",
+        "selhání, kritická chyba",
+        "Uložená hledání",
+    ):
         assert text in page
     assert "<script" not in page
 

@@ -182,8 +182,8 @@ def test_who_may_only_operate_may_pause_and_note_and_a_viewer_nothing(
 def test_forms_are_in_the_language_of_the_visitor(browser: httpx.Client, records: Records) -> None:
     czech = {"Accept-Language": "cs"}
     page = browser.get(f"{LIST}/{records.template}/run", headers=czech).text
-    for text in ("Spustit", "Začátek úlohy", "Hodnoty"):
+    for text in ("Spustit", "Čas spuštění", "Hodnoty"):
         assert text in page, text
     page = browser.get(f"{LIST}/{records.template}/edit", headers=czech).text
-    for text in ("Uložit", "Četnost", "Přístupové údaje"):
+    for text in ("Uložit", "Frekvence", "Přístupové údaje"):
         assert text in page, text

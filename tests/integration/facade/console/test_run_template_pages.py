@@ -33,7 +33,7 @@ def test_each_row_tells_the_last_jobs_the_next_window_and_the_schedule(
     marks = [re.findall(r'class="mark (\w*)"', strip) for strip in strips]
     assert marks == [["bad", "warn", "good", "live"], ["good"]]
     assert "each Mon\N{EN DASH}Fri at 6:30" in page
-    assert re.search(r'data-label="Next"><time datetime="[^"]+" title="[^"]+">in ', page)
+    assert re.search(r'data-label="Next start"><time datetime="[^"]+" title="[^"]+">in ', page)
     assert re.search(r'href="/console/jobs/\d+" class="mark bad" title="failed, \d+ min ago"', page)
 
 
@@ -129,7 +129,7 @@ def test_a_viewer_sees_no_button_and_nothing_of_others(
 def test_it_is_in_the_language_of_the_visitor(browser: httpx.Client, records: Records) -> None:
     czech = {"Accept-Language": "cs"}
     listed = browser.get(LIST, headers=czech).text
-    assert "každé po\N{EN DASH}pá v 6:30" in listed
+    assert "vždy po\N{EN DASH}pá v 6:30" in listed
     assert "Poslední úlohy" in listed
     page = browser.get(f"{LIST}/{records.template}", headers=czech).text
     for text in ("Sonda", "tato šablona", "společnost Acme", "Příští okna", "Pozastavit"):

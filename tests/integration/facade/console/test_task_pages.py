@@ -119,7 +119,7 @@ def test_what_is_ahead_is_in_the_calendar(
     czech = operator.get(
         f"/console/tasks/calendar?month={following}", headers={"Accept-Language": "cs"}
     ).text
-    assert "1 v plánu" in czech
+    assert "1 naplánováno" in czech
 
 
 def test_a_member_counts_the_windows_of_their_company_alone(

@@ -11,8 +11,9 @@ import pytest
 from markupsafe import escape
 from sqlalchemy import select
 
+from jobauto_prefect.ledger import parts
 from jobauto_prefect.ledger.audit.trail import SERVICE
-from jobauto_prefect.ledger.records import Job, Lease, WorkerRecord
+from jobauto_prefect.ledger.records import Job, Lease, PartRecord, WorkerRecord
 from jobauto_prefect.ledger.store import Ledger
 from tests.support.console import links, post
 from tests.support.console_records import HOSTILE, Records
@@ -153,3 +154,29 @@ def test_the_page_of_a_silent_one_shows_the_jobs_that_hang_on_it(
     for text in (f"#{job.id}", "Acme invoices", ">Acme<", state, "ago"):
         assert text in row, text
     assert "danger" in browser.get(f"{path}/lost").text.split("<form")[-1]
+
+
+def test_the_parts_of_all_machines_are_listed_with_what_differs(
+    browser: httpx.Client, add_worker: AddWorker, ledger: Ledger
+) -> None:
+    add_worker("able", host="of the worker")
+    facts = {"pid": 7, "pids": "elsewhere", "key": "a", "connections": 2, "settings": {}}
+    facts |= {"files": {}, "role": "", "database": ""}
+    with ledger.writing(SERVICE) as session:
+        for host, prefect in (("first", "3.8.8"), ("second", "3.9.1")):
+            part = PartRecord(
+                instance=uuid4(),
+                kind="facade",
+                host=host,
+                version="0.1.0",
+                started_at=session.clock(),
+                clock_ahead=0.5,
+                facts=facts | {"prefect": prefect},
+            )
+            parts.report(session, part)
+    page = browser.get("/console/parts").text
+    assert "parts run different versions of Prefect: facade on first" in page
+    assert "upgrade.md" in page
+    for shown in ("of the worker", "worker (jobauto)", "0.5 s ahead of the service", "3.9.1"):
+        assert shown in page
+    assert '<a href="/console/parts">' in browser.get("/console/workers").text

@@ -3,7 +3,7 @@
 import contextlib
 import math
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -11,7 +11,14 @@ from selenium import webdriver
 from selenium.common.exceptions import WebDriverException
 from selenium.webdriver.common.by import By
 
-from tests.support.browser import CLICK_AGAIN, PAGE_WITHIN, chromium, sign_in_to_prefect
+from tests.support.browser import (
+    CLICK_AGAIN,
+    PAGE_WITHIN,
+    chromium,
+    shows,
+    sign_in_to_prefect,
+    text_of,
+)
 from tests.support.gateway import OURS, PASSWORD, Gateway
 from tests.support.waits import eventually
 
@@ -22,17 +29,6 @@ VERSIONS = {"older": "", "newer": "/v2"}
 def browser() -> Iterator[webdriver.Chrome]:
     with chromium() as browser:
         yield browser
-
-
-def text_of(browser: webdriver.Chrome) -> str:
-    try:
-        return browser.find_element(By.TAG_NAME, "body").text
-    except WebDriverException:
-        return ""
-
-
-def shows(browser: webdriver.Chrome, *texts: str) -> Callable[[], bool]:
-    return lambda: all(text in text_of(browser) for text in texts)
 
 
 def sign_in(browser: webdriver.Chrome, gate: Gateway, version: str, login: str) -> None:

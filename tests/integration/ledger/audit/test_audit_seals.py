@@ -140,7 +140,7 @@ def test_a_change_of_any_field_is_found(sealed: Ledger) -> None:
     _do(sealed, "CREATE TABLE kept AS SELECT * FROM audit_entry")
     for change in CHANGES:
         _do(sealed, f"UPDATE audit_entry SET {change} WHERE id = 3")
-        damages = ["entries 3 to 4 (seal 2): one was changed, or the seal was"]
+        damages = ["entries 3 to 4 (seal 2): an entry or the seal was changed"]
         assert verify(sealed).damages == damages, change
         _do(sealed, "DELETE FROM audit_entry", "INSERT INTO audit_entry SELECT * FROM kept")
     _intact(sealed)
@@ -172,11 +172,11 @@ COPY = (
         ),
         (
             ["DELETE FROM audit_entry WHERE id >= 7", "DELETE FROM audit_seal WHERE id >= 4"],
-            ["seals 4 to 5 are missing: the end is cut off, which went up to entry 10"],
+            ["seals 4 to 5 are missing: the end is cut off (it went up to entry 10)"],
         ),
         (
             ["DELETE FROM audit_entry", "DELETE FROM audit_seal"],
-            ["seals 1 to 5 are missing: the end is cut off, which went up to entry 10"],
+            ["seals 1 to 5 are missing: the end is cut off (it went up to entry 10)"],
         ),
         (
             [f"DELETE FROM installation_value WHERE name = '{MARK_NAME}'"],
@@ -192,15 +192,21 @@ COPY = (
         ),
         (
             ["UPDATE audit_seal SET sealed_at = '2020-01-01 00:00:00.000000' WHERE id = 2"],
-            ["entries 3 to 4 (seal 2): one was changed, or the seal was"],
+            ["entries 3 to 4 (seal 2): an entry or the seal was changed"],
         ),
         (
             ["UPDATE audit_seal SET hmac = previous WHERE id = 2"],
-            ["entries 3 to 4 (seal 2): one was changed", "seal 3 does not follow the seal before"],
+            [
+                "entries 3 to 4 (seal 2): an entry or the seal was changed",
+                "seal 3 does not follow the seal before",
+            ],
         ),
         (
             ["UPDATE audit_seal SET first_id = 2 WHERE id = 2"],
-            ["seal 2 does not follow the seal before", "entries 2 to 4 (seal 2): one was changed"],
+            [
+                "seal 2 does not follow the seal before",
+                "entries 2 to 4 (seal 2): an entry or the seal was changed",
+            ],
         ),
         (
             ["UPDATE audit_seal SET gaps = '[[3, 3]]' WHERE id = 2"],
@@ -224,7 +230,10 @@ def test_what_is_changed_removed_cut_off_or_added_is_found(
 @pytest.mark.parametrize(
     ("statement", "found"),
     [
-        ("UPDATE audit_entry SET actor = 'tom' WHERE id = 9", "entries 9 to 10 (seal 5): one was"),
+        (
+            "UPDATE audit_entry SET actor = 'tom' WHERE id = 9",
+            "entries 9 to 10 (seal 5): an entry or the seal was",
+        ),
         ("DELETE FROM audit_entry WHERE id = 10", "entry 10 is missing (seal 5)"),
         ("UPDATE audit_seal SET hmac = 'x' WHERE id = 4", "seal 5 does not follow the seal before"),
         ("DELETE FROM audit_seal WHERE id = 4", "seal 4 is missing"),
