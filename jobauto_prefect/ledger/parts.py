@@ -23,16 +23,20 @@ FORGOTTEN_AFTER = timedelta(days=1)
 
 
 def report(session: WritingSession, part: PartRecord) -> None:
-    """Store a part's sign of life, and forget those that have been silent for long."""
-    now = session.clock()
-    part.seen_at = now
+    """Store a part's sign of life."""
+    part.seen_at = session.clock()
     session.merge(part)
-    session.execute(delete(PartRecord).where(PartRecord.seen_at < now - FORGOTTEN_AFTER))
 
 
 def forget(session: WritingSession, instance: UUID) -> None:
     """Remove a part that ends."""
     session.execute(delete(PartRecord).where(PartRecord.instance == instance))
+
+
+def forget_silent(session: WritingSession) -> None:
+    """Delete parts that ended without saying so."""
+    long_ago = session.clock() - FORGOTTEN_AFTER
+    session.execute(delete(PartRecord).where(PartRecord.seen_at < long_ago))
 
 
 def living_parts(session: Session, now: datetime) -> Sequence[PartRecord]:

@@ -53,15 +53,15 @@ class Part:
         self.kill()
         self.start()
 
-    def stop(self) -> None:
-        """Stop it as its supervisor would."""
+    def stop(self, patience: float = 60) -> None:
+        """Stop it as its supervisor would, which waits so many seconds."""
         assert self._process is not None
         self._process.terminate()
-        self._process.wait(60)
+        self._process.wait(patience)
 
-    def replace(self, **variables: str | None) -> None:
+    def replace(self, patience: float = 60, **variables: str | None) -> None:
         """Stop it as its supervisor would, and start it with other variables; None: without it."""
-        self.stop()
+        self.stop(patience)
         changed = {**self._environment, **variables}
         self._environment = {name: text for name, text in changed.items() if text is not None}
         self.start()

@@ -141,9 +141,9 @@ class Installation:
         wanted = len(self.starts()) + more
         eventually(lambda: len(self.starts()) >= wanted, PATIENCE)
 
-    def until_all_tasks_ended(self) -> None:
+    def until_all_tasks_ended(self, patience: float = PATIENCE) -> None:
         """Return when no task is open or running."""
-        eventually(lambda: not any(task.state in LIVE_TASKS for task in self._tasks()), PATIENCE)
+        eventually(lambda: not any(task.state in LIVE_TASKS for task in self._tasks()), patience)
 
     def _tasks(self) -> list[Task]:
         return fetch_all(self.ledger, Task)

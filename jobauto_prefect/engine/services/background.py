@@ -31,12 +31,12 @@ from jobauto_prefect.jobs.overruns import OverrunMonitor
 from jobauto_prefect.jobs.timetable import Timetable, timetable_of
 from jobauto_prefect.jobs.windows.due_windows import follow_zone
 from jobauto_prefect.jobs.windows.schedulers import follow_scheduler
-from jobauto_prefect.ledger import notices, service_status
+from jobauto_prefect.ledger import notices, parts, service_status
 from jobauto_prefect.ledger.audit.seals import Sealer
 from jobauto_prefect.ledger.audit.trail import SERVICE, WritingSession
 from jobauto_prefect.ledger.idempotency import delete_expired
+from jobauto_prefect.ledger.jobs import workers
 from jobauto_prefect.ledger.jobs.windows import enqueue_missing_flows
-from jobauto_prefect.ledger.jobs.workers import forget_silent
 from jobauto_prefect.ledger.outbox import OutboxKind, enqueue
 from jobauto_prefect.ledger.queries.agenda import Topic
 from jobauto_prefect.ledger.queries.jobs import (
@@ -163,9 +163,10 @@ async def _prune(pruner: Pruner, loop: Loop) -> None:
 
 
 def _delete_expired(session: WritingSession) -> None:
-    """Delete expired idempotency records, silent workers and old notices."""
+    """Delete expired idempotency records, silent workers and parts, and old notices."""
     delete_expired(session)
-    forget_silent(session)
+    workers.forget_silent(session)
+    parts.forget_silent(session)
     notices.delete_old(session)
 
 

@@ -15,7 +15,7 @@ from sqlalchemy.exc import DisconnectionError
 
 from jobauto_prefect.clock import Clock, SharedClock, seconds_since_boot, utc_now
 
-MEASURE_SECONDS = 10.0
+MEASURE_SECONDS = 30.0
 
 
 class DatabaseClock(SharedClock):

@@ -33,7 +33,10 @@ async def test_a_whole_job(carrying: tuple[CountedFacade, Calls]) -> None:
     called: list[str] = []
 
     def note(step: str) -> None:
-        uncounted = ("SELECT token.id", "SELECT count(outbox_message.id)")  # the latter: this test's
+        uncounted = (
+            "SELECT token.id",
+            "SELECT count(outbox_message.id)",
+        )  # the latter: this test's
         found[step] = [text for text in counted.asked.counted if not text.startswith(uncounted)]
         commits[step] = counted.asked.commits
         called.extend(f"{step}: {call.split('/')[-1]}" for call in calls.calls)
