@@ -1,12 +1,15 @@
 """What windows cost with 1,000, 10,000 and 100,000 run templates, at midnight.
 
-    python -m benchmarks.scale [--quick] [midnight | prefect | parts]
+    python -m benchmarks.scale [--quick] [midnight | hour | prefect | parts]
 
 `midnight`: this checkout's code on PostgreSQL with a clock of its own. 80 % of the run templates
 are daily, of which a quarter begin at 00:00; 15 % are hourly; 5 % have a window each 5 minutes.
 Each had some windows before. Measured are the opening of all windows of midnight, claim and report
 of some of their jobs, and each look that the services take at regular intervals; beside 1,000 run
 templates, taken in turn, because machines are uneven.
+
+`hour`: all windows from midnight to 01:00 of 1,000 run templates, whose tasks, jobs and audit
+entries are those of 90 days, beside 1,000 run templates with some windows before.
 
 `prefect`: a real Prefect's scheduler with as many deployments as it takes to fill its minute.
 
@@ -75,7 +78,12 @@ from jobauto_prefect.settings import Settings
 SIZES = (1_000, 10_000, 100_000)
 MIDNIGHT = datetime(2027, 3, 2, tzinfo=UTC)
 BEFORE = MIDNIGHT - timedelta(minutes=5)
-HISTORY = 5  # windows of each run template before
+SOME = "5"
+"""How many windows of each run template there were before."""
+
+DAYS = sized(90, 2)
+WINDOWS_OF_DAYS = f"{DAYS} * d.a_day"
+AUDITED = 4  # entries of each job: created, bound, claimed, reported
 JOBS, TURN = sized(300, 20), 10
 """Of how many windows the jobs are claimed and reported, and how many at a time."""
 
@@ -111,12 +119,16 @@ PAST = (
     """
 INSERT INTO task SELECT made.*
 FROM (SELECT t AS last FROM task t WHERE state = 'fulfilled' ORDER BY id LIMIT 1) s,
-    generate_series(1, {history}) k, runtemplate r,
+    runtemplate r,
+    LATERAL (SELECT CASE WHEN r.cron LIKE '*/5 %' THEN 288 WHEN r.cron LIKE '0 * %' THEN 24
+        ELSE 1 END AS a_day) d,
+    LATERAL generate_series(1, {windows}) k,
+    LATERAL (SELECT k * interval '1 day' / d.a_day AS ago) a,
     LATERAL jsonb_populate_record(s.last, jsonb_build_object(
-        'id', k * 1000000 + r.id, 'runtemplate_id', r.id,
-        'window_start', (s.last).window_start - k * interval '1 day',
-        'window_end', (s.last).window_end - k * interval '1 day',
-        'deadline', (s.last).deadline - k * interval '1 day')) made
+        'id', k::bigint * 1000000 + r.id, 'runtemplate_id', r.id,
+        'window_start', (s.last).window_start - a.ago,
+        'window_end', (s.last).window_end - a.ago,
+        'deadline', (s.last).deadline - a.ago)) made
 """,
     """
 INSERT INTO job SELECT made.*
@@ -127,6 +139,16 @@ FROM (SELECT j AS last FROM job j WHERE state = 'succeeded' ORDER BY id LIMIT 1)
         'schedule', k.window_start, 'begin', k.window_start, 'end', k.window_start)) made
 WHERE k.id > 1000000
 """,
+    """
+INSERT INTO audit_entry SELECT made.*
+FROM (SELECT a AS last FROM audit_entry a WHERE entity_type = 'Job' ORDER BY id LIMIT 1) s,
+    (SELECT max(id) AS id FROM audit_entry) m,
+    (SELECT j.id, j.begin, row_number() OVER (ORDER BY j.begin, n) AS number
+        FROM job j, generate_series(1, {audited}) n WHERE j.id > 1000000) j,
+    LATERAL jsonb_populate_record(s.last, jsonb_build_object(
+        'id', m.id + j.number, 'entity_id', j.id, 'created_at', j.begin)) made
+""",
+    "SELECT setval(pg_get_serial_sequence('audit_entry', 'id'), (SELECT max(id) FROM audit_entry))",
     "VACUUM ANALYZE",
 )
 WRITTEN = ("task", "job", "outbox_message", "audit_entry")
@@ -138,10 +160,15 @@ def _rows_written(ledger: Database) -> int:
 
 
 class Simulated:
-    """A ledger with so many run templates, whose clock is ours."""
+    """A ledger with so many run templates, whose clock is ours.
 
-    def __init__(self, home: Path, on: Database, templates: int) -> None:
-        self.on, self.templates = on, templates
+    `before` says how many windows each had, `audited` how many audit entries the job of each.
+    """
+
+    def __init__(
+        self, home: Path, on: Database, templates: int, before: str = SOME, audited: int = 0
+    ) -> None:
+        self.on, self.templates, self.before, self.audited = on, templates, before, audited
         self.settings = Settings(home=home, database_url=on.url)
         create_key(self.settings.key_path)
         engine = make_engine(self.settings.ledger_url)
@@ -177,15 +204,15 @@ class Simulated:
         self.scheduler.tick()
         self.run_jobs(self.opened_jobs()[: self.templates // 40])
         for statement in PAST:
-            server.execute(statement.format(history=HISTORY))
+            server.execute(statement.format(windows=self.before, audited=self.audited))
 
-    def opened_jobs(self) -> list[tuple[int, UUID]]:
+    def opened_jobs(self, most: int = JOBS) -> list[tuple[int, UUID]]:
         """The jobs of windows that have just opened, with their deployments."""
         query = (
             select(Job.id, RunTemplate.deployment_id)
             .join(RunTemplate)
             .where(Job.state == "scheduled", Job.schedule == self.now)
-            .limit(JOBS)
+            .limit(most)
         )
         with self.ledger.reading() as session:
             return [(job_id, UUID(str(of))) for job_id, of in session.execute(query)]
@@ -276,10 +303,10 @@ class Simulated:
 
 
 @contextlib.contextmanager
-def simulated(templates: int) -> Iterator[Simulated]:
+def simulated(templates: int, before: str = SOME, audited: int = 0) -> Iterator[Simulated]:
     """A ledger on PostgreSQL that is about to see midnight."""
     with database() as on, tempfile.TemporaryDirectory(prefix="jobauto-bench-") as home:
-        made = Simulated(Path(home), on, templates)
+        made = Simulated(Path(home), on, templates, before, audited)
         made.fill()
         yield made
         made.ledger.close()
@@ -327,6 +354,30 @@ def midnight(sizes: Sequence[int]) -> Iterator[Figures]:
             "templates": templates,
             **{name: f"{1000 * seconds:.1f} ms" for name, seconds in looked.items()},
         }
+
+
+def hour() -> Iterator[Figures]:
+    """An hour over tables that have been filled for long, beside nearly empty ones."""
+    with (
+        simulated(SIZES[0]) as new,
+        simulated(SIZES[0], WINDOWS_OF_DAYS, AUDITED) as old,
+    ):
+        opened, ran = (Counter[str](), Counter[str]()), (Counter[str](), Counter[str]())
+        windows = 0
+        for minute in range(sized(60, 2)):
+            for world, opening, running in zip((new, old), opened, ran, strict=True):
+                world.now = MIDNIGHT + timedelta(minutes=minute)
+                opening.update(world.measured(world.scheduler.tick))
+                jobs = world.opened_jobs(SIZES[0])
+                running.update(world.measured(partial(world.run_jobs, jobs)))
+            windows += len(jobs)
+        rows = {table: old.on.one(f"SELECT count(*) FROM {table}") for table in WRITTEN}
+        for what, taken in (("hour: opened", opened), ("hour: ran", ran)):
+            few, many = (
+                {"windows": windows} | {name: each / windows for name, each in of_one.items()}
+                for of_one in taken
+            )
+            yield _row(what, SIZES[0], many, [few]) | {"rows_before": rows}
 
 
 def _row(
@@ -480,7 +531,12 @@ def parts() -> Iterator[Figures]:
 def measure() -> Iterator[Figures]:
     """All, or what is asked for."""
     sizes = [int(word) for word in sys.argv[1:] if word.isdecimal()] or SIZES[: sized(3, 1)]
-    chosen = {"midnight": lambda: midnight(sizes), "prefect": prefect, "parts": parts}
+    chosen = {
+        "midnight": lambda: midnight(sizes),
+        "hour": hour,
+        "prefect": prefect,
+        "parts": parts,
+    }
     asked = [word for word in sys.argv[1:] if word in chosen] or [*chosen]
     for word in asked:
         yield from chosen[word]()

@@ -101,7 +101,7 @@ def _part_findings(ledger: Ledger, workers: Sequence[WorkerRecord]) -> list[Find
         *_servers([part for part in living if part.kind == "prefect"]),
         *_settings(living),
         *_files(living),
-        *_charts(known),
+        *_pools(known),
         *_connections(living, allowed_connections(ledger.engine)),
     ]
     counted = ", ".join(f"{len([*group])} {kind}" for kind, group in groupby(living, _kind))
@@ -185,19 +185,29 @@ def _files(living: Sequence[PartRecord]) -> Iterator[Finding]:
         yield Finding(PARTS, "wrong", message, help_)
 
 
-def _charts(workers: Sequence[WorkerRecord]) -> Iterator[Finding]:
-    by_pool: dict[str, dict[str, Mapping[str, str]]] = defaultdict(dict)
+def _pools(workers: Sequence[WorkerRecord]) -> Iterator[Finding]:
+    by_pool: dict[str, list[WorkerRecord]] = defaultdict(list)
     for worker in workers:
-        by_pool[worker.pool][_worker(worker)] = worker.facts["charts"]
-    for pool, charts in by_pool.items():
-        for path in dict.fromkeys(path for files in charts.values() for path in files):
-            if differing := _apart({name: files.get(path) for name, files in charts.items()}):
-                message = (
-                    f"{path} of the Helm directory is missing for some workers of work pool {pool}"
-                    f" or differs: {differing}"
-                )
-                help_ = "make JOBAUTO_HELM_DIRECTORY alike on their machines and restart them"
-                yield Finding(PARTS, "warning", message, help_)
+        by_pool[worker.pool].append(worker)
+    for pool, alike in by_pool.items():
+        for path, apart in _unequal_facts("charts", alike):
+            message = (
+                f"{path} of the Helm directory is missing for some workers of work pool {pool}"
+                f" or differs: {apart}"
+            )
+            help_ = "make JOBAUTO_HELM_DIRECTORY alike on their machines and restart them"
+            yield Finding(PARTS, "warning", message, help_)
+        for variable, apart in _unequal_facts("settings", alike):
+            message = f"{variable} differs between workers of work pool {pool}: {apart}"
+            help_ = "set it alike and restart them, or give them work pools of their own"
+            yield Finding(PARTS, "warning", message, help_)
+
+
+def _unequal_facts(fact: str, workers: Sequence[WorkerRecord]) -> Iterator[tuple[str, str]]:
+    known = {_worker(each): each.facts[fact] for each in workers if fact in each.facts}
+    for name in dict.fromkeys(name for values in known.values() for name in values):
+        if differing := _apart({worker: values.get(name) for worker, values in known.items()}):
+            yield name, differing
 
 
 def _unequal(fact: str, of: Sequence[PartRecord]) -> Iterator[tuple[str, str]]:

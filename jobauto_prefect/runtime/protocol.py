@@ -375,13 +375,15 @@ class ReportAnswer(Message):
 class WorkerFacts(Message):
     """What a worker is compared with others by; empty if its release does not say it.
 
-    `charts` are digests of the files in its Helm directory, by their paths in it.
+    `charts` are digests of the files in its Helm directory, by their paths in it; `settings` are
+    values of those that workers of a pool must have alike, by variable, without those not set.
     """
 
     version: ShortText = ""
     prefect: ShortText = ""
     pid: int | None = None
     charts: dict[ShortText, ShortText] = Field(default={}, max_length=1000)
+    settings: dict[ShortText, ShortText] = Field(default={}, max_length=100)
 
 
 class WorkerHello(Message):

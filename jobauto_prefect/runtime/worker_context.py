@@ -129,7 +129,16 @@ def _facts(plan: WorkerConfig) -> WorkerFacts:
         prefect=importlib.metadata.version("prefect"),
         pid=os.getpid(),
         charts=_chart_digests(plan.cluster.helm_directory),
+        settings={name: value for name, value in _alike(plan).items() if value},
     )
+
+
+def _alike(plan: WorkerConfig) -> dict[str, str | None]:
+    return {
+        "JOBAUTO_KUBERNETES_NAMESPACE": plan.cluster.namespace,
+        "JOBAUTO_KUBERNETES_CONTEXT": plan.cluster.context,
+        "JOBAUTO_RUN_AS": ",".join(sorted(plan.run_as)),
+    }
 
 
 def _chart_digests(folder: Path | None) -> dict[str, str]:

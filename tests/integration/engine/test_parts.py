@@ -66,7 +66,7 @@ def _add_source(ledger: Ledger, path: Path) -> None:
 
 
 def _store_worker(ledger: Ledger, host: str, pool: str = "jobauto", **facts: Any) -> None:
-    alike = {"version": "0.1.0", "prefect": "3.8.8", "pid": 7, "charts": {}}
+    alike = {"version": "0.1.0", "prefect": "3.8.8", "pid": 7, "charts": {}, "settings": {}}
     start = workers.Registration(f"on-{host}", pool, host, uuid4(), facts={**alike, **facts})
     with ledger.writing(SERVICE) as session:
         workers.register(session, start, {pool}, 90)
@@ -170,6 +170,13 @@ def test_what_differs_is_named_with_its_machines(
     [
         ({"charts": {"shop/values.yaml": "b"}}, "shop/values.yaml of the Helm directory"),
         ({}, "shop/values.yaml of the Helm directory"),
+        (
+            {
+                "charts": {"shop/values.yaml": "a"},
+                "settings": {"JOBAUTO_KUBERNETES_NAMESPACE": "night"},
+            },
+            "JOBAUTO_KUBERNETES_NAMESPACE differs between workers of work pool jobauto",
+        ),
         (
             {"charts": {"shop/values.yaml": "a"}, "version": "0.2.0"},
             "different versions of jobauto",

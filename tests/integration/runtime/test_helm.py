@@ -73,7 +73,7 @@ async def test_helm_runs_before_the_job_with_its_output_in_the_jobs_log(
     assert call["cwd"] == str(tmp_path / "charts")
 
 
-async def test_a_worker_says_which_charts_it_has(
+async def test_a_worker_says_which_charts_and_settings_it_has(
     opened: Opened, facade: Recorder, tmp_path: Path
 ) -> None:
     charts = tmp_path / "charts"
@@ -81,9 +81,10 @@ async def test_a_worker_says_which_charts_it_has(
     (charts / "shop" / "values.yaml").write_text("replicas: 1")
     (charts / "gone.yaml").symlink_to("nowhere")
     (charts / "link").symlink_to(charts)
-    await opened(cluster=KubernetesConfig(helm_directory=charts))
+    await opened(cluster=KubernetesConfig(namespace="night", helm_directory=charts))
     (hello,) = [each.body for each in facade.requests if "facts" in (each.body or {})]
     assert hello["facts"]["version"]
+    assert hello["facts"]["settings"] == {"JOBAUTO_KUBERNETES_NAMESPACE": "night"}
     assert hello["facts"]["charts"].keys() == {"shop/values.yaml"}
     digest = hello["facts"]["charts"]["shop/values.yaml"]
     assert digest == hashlib.sha256(b"replicas: 1").hexdigest()[:16]
