@@ -27,10 +27,17 @@ Server = tuple[int, int]
 
 
 class Balancer:
-    """haproxy before two facades, `one` and `two`, and two Prefect servers."""
+    """haproxy before two facades, `one` and `two`, and two Prefect servers.
+
+    It listens at these further addresses, too.
+    """
 
     def __init__(
-        self, folder: Path, facades: Sequence[Server], prefects: Sequence[Server] = ()
+        self,
+        folder: Path,
+        facades: Sequence[Server],
+        prefects: Sequence[Server] = (),
+        further: Sequence[str] = (),
     ) -> None:
         require(PROGRAM, "haproxy")
         port, text = free_port(), SHIPPED
@@ -42,7 +49,7 @@ class Balancer:
                 )
         self.certificate, key = self_made(folder, HOST, addresses=HOSTS)
         (folder / "jobauto.pem").write_text(self.certificate.read_text() + key.read_text())
-        listens = ",".join(f"{host}:{port}" for host in HOSTS)
+        listens = ",".join(f"{host}:{port}" for host in (*HOSTS, *further))
         text = text.replace("bind :443", f"bind {listens}")
         text = text.replace("-i prefect.acme.example", f"-i {HOSTS[1]}:{port}")
         text = text.replace("/etc/haproxy/jobauto.pem", str(folder / "jobauto.pem"))

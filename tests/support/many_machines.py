@@ -1,7 +1,7 @@
 """An installation as on many machines: each part several times, behind haproxy, with Redis."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
@@ -16,6 +16,7 @@ from tests.support.clocks import Clock
 from tests.support.databases import database
 from tests.support.haproxy import Balancer
 from tests.support.installation import Installation, end_sessions, started
+from tests.support.namespaces import Wire, wire_if_allowed
 from tests.support.paths import JOBAUTO
 from tests.support.ports import free_port, free_range
 from tests.support.processes import clean_environment
@@ -25,6 +26,9 @@ from tests.support.servers import worker_token
 MACHINES = ("1", "2")  # with a facade, services and both kinds of Prefect servers each
 WORKERS = {"worker-1": "town", "worker-2": "town", "worker-3": "village"}
 """Their work pools."""
+
+FAR = "worker-3"
+"""It has a network of its own, where this machine lets us make one."""
 
 VILLAGE = frozenset({"chained", "failing"})
 """The templates of the load whose jobs are in the second pool."""
@@ -40,12 +44,19 @@ OFFSETS = {
 
 
 class ManyMachines:
-    """The parts, and what only this topology has."""
+    """The parts, and what only this topology has; `wire` leads to the far worker."""
 
-    def __init__(self, ledger_url: str, prefect_url: str, home: Path, lease_seconds: float) -> None:
+    def __init__(
+        self,
+        ledger_url: str,
+        prefect_url: str,
+        home: Path,
+        lease_seconds: float,
+        wire: Wire | None,
+    ) -> None:
         for folder in ("marks", "bin", "config"):
             (home / folder).mkdir()
-        self._home, self._databases = home, (ledger_url, prefect_url)
+        self._home, self._databases, self.wire = home, (ledger_url, prefect_url), wire
         self._ports: dict[str, int] = {}
         self._management: dict[str, int] = {}
         self.redis = RedisFailover(home)
@@ -54,7 +65,10 @@ class ManyMachines:
             kind: [self._server(f"{kind}-{machine}") for machine in MACHINES]
             for kind in ("facade", "prefect-api")
         }
-        self.balancer = Balancer(home, servers["facade"], servers["prefect-api"])
+        further = [wire.near] if wire else []
+        self.balancer = Balancer(home, servers["facade"], servers["prefect-api"], further)
+        if wire:
+            wire.carry(self.balancer.port)
         self.settings = Settings(
             home=home,
             database_url=ledger_url,
@@ -80,7 +94,12 @@ class ManyMachines:
 
     def unready(self) -> list[str]:
         """The parts that do not say that they are ready."""
-        return [name for name, port in self._management.items() if not _is_ready(port)]
+        hosts = {FAR: self.wire.far} if self.wire else {}
+        return [
+            name
+            for name, port in self._management.items()
+            if not _is_ready(hosts.get(name, "127.0.0.1"), port)
+        ]
 
     def cut_databases(self) -> None:
         """End every session of the ledger and of Prefect's database, as a restart would."""
@@ -108,11 +127,11 @@ class ManyMachines:
             "PREFECT_API_DATABASE_CONNECTION_URL": prefect_url.replace("://", "+asyncpg://"),
         }
 
-        def part(name: str, *words: str, **variables: str) -> Part:
+        def part(name: str, *words: str, prefix: Sequence[str] = (), **variables: str) -> Part:
             environment = (trusting if name.startswith("worker") else ours) | variables
             kind = next(kind for kind in OFFSETS if name.startswith(kind))
             environment["JOBAUTO_MANAGEMENT_PORT"] = str(self._managed(name) - OFFSETS[kind])
-            return Part(name, [JOBAUTO, *words], environment, self._home / f"{name}.log")
+            return Part(name, [*prefix, JOBAUTO, *words], environment, self._home / f"{name}.log")
 
         made = [*self.redis.parts, self.balancer.part]
         for number in MACHINES:
@@ -130,13 +149,17 @@ class ManyMachines:
             if name == "worker-1":
                 own_home["JOBAUTO_URL"] = f"https://127.0.0.1:{relay.port}"
             words = ("worker", "start", "--pool", pool, "--name", name)
-            made.append(part(name, *words, **own_home))
+            prefix: Sequence[str] = ()
+            if name == FAR and self.wire:
+                prefix = self.wire.prefix
+                own_home["JOBAUTO_MANAGEMENT_HOST"] = "0.0.0.0"
+            made.append(part(name, *words, prefix=prefix, **own_home))
         return {each.name: each for each in made}
 
 
-def _is_ready(port: int) -> bool:
+def _is_ready(host: str, port: int) -> bool:
     try:
-        return httpx.get(f"http://127.0.0.1:{port}/readyz", timeout=5).is_success
+        return httpx.get(f"http://{host}:{port}/readyz", timeout=5).is_success
     except httpx.HTTPError:
         return False
 
@@ -148,7 +171,8 @@ def many_machines(
     """Run it; the ledger has its tables already, Prefect gets a database of its own."""
     with ExitStack() as stack:
         prefect_url = stack.enter_context(database("postgresql", home))
-        machines = ManyMachines(ledger_url, prefect_url, home, lease_seconds)
+        wire = stack.enter_context(wire_if_allowed())
+        machines = ManyMachines(ledger_url, prefect_url, home, lease_seconds, wire)
         os.environ["SSL_CERT_FILE"] = str(machines.balancer.certificate)  # of the test's clients
         stack.callback(os.environ.pop, "SSL_CERT_FILE")
         ledger = open_ledger(machines.settings)

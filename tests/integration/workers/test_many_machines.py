@@ -24,7 +24,7 @@ from tests.support.haproxy import NAMES
 from tests.support.installation import PATIENCE, Installation
 from tests.support.ledger_rows import count_rows, fetch_all
 from tests.support.load_complaints import complaints, is_over
-from tests.support.many_machines import VILLAGE, ManyMachines, many_machines
+from tests.support.many_machines import FAR, VILLAGE, ManyMachines, many_machines
 from tests.support.mixed_load import Load
 from tests.support.waits import eventually
 
@@ -50,7 +50,7 @@ class Fault:
 
 
 KILLED, STOPPED, ENDED, CUT, EMPTIED = "kill -9", "SIGSTOP", "SIGTERM", "cut off", "restarted empty"
-FAILED_OVER, AHEAD = "failed over", "clock 20 s ahead"
+FAILED_OVER, AHEAD, UNPLUGGED = "failed over", "clock 20 s ahead", "unplugged"
 CLOCK_AHEAD = 20  # seconds
 FAULTS = (
     Fault(KILLED, ("worker-1",)),
@@ -69,6 +69,7 @@ FAULTS = (
     Fault(ENDED, ("prefect-api-2",)),
     Fault(ENDED, ("prefect-services-2",)),
     Fault(CUT, ("worker-1",), 15),
+    Fault(UNPLUGGED, (FAR,), 25),  # no packet arrives, and nobody is told
     Fault(KILLED, ("haproxy",), all=True),
     Fault(FAILED_OVER, ("redis primary",), all=True),
     Fault(EMPTIED, ("redis-1", "redis-2"), all=True),
@@ -115,10 +116,11 @@ class Plant:
     def suffer(self, seconds: float, tell: Callable[[str], None]) -> None:
         """Each fault in turn, once at least and for so long, beside all of the load."""
         tell(HEADINGS)
-        faults = itertools.cycle(FAULTS)
+        possible = [each for each in FAULTS if self.machines.wire or each.how != UNPLUGGED]
+        faults = itertools.cycle(possible)
         until = time.monotonic() + seconds
         with self.load.running(pausing=False):
-            while len(self.recoveries) < len(FAULTS) or time.monotonic() < until:
+            while len(self.recoveries) < len(possible) or time.monotonic() < until:
                 self.recoveries.append(self._recover(next(faults)))
                 tell(self.recoveries[-1].row())
         self.installation.switch_off()
@@ -167,10 +169,10 @@ class Plant:
             self._fail_over()
             return
         parts = [self.installation.parts[name] for name in fault.parts]
-        if fault.how == CUT:
-            self.installation.relay.cut()
+        if way := {CUT: self.installation.relay, UNPLUGGED: self.machines.wire}.get(fault.how):
+            way.cut()
             time.sleep(fault.seconds)
-            self.installation.relay.mend()
+            way.mend()
             return
         for part in parts:
             if fault.how == STOPPED:
@@ -214,7 +216,7 @@ class Plant:
 
     def shares(self) -> dict[str, float]:
         """Of the requests to facades and to Prefect servers, those that each of them served."""
-        found = {}
+        found: dict[str, float] = {}
         for backend in ("facade", "prefect"):
             served = self.machines.balancer.served(backend)
             found |= {f"{backend} {name}": served[name] / served.total() for name in NAMES}
