@@ -152,7 +152,7 @@ def retry(
     as_json: Json = False,
     url: Url = None,
 ) -> None:
-    """Repeat a job that has ended: start its run template with the values that only this job was given.
+    """Repeat a job that has ended: start its run template with the values given for it alone.
 
     For a job of a task use: jobauto task retry.
 
