@@ -179,13 +179,14 @@ def insist(ask: Callable[[], httpx.Response], *, refusable: bool = False) -> htt
     """Ask until it is answered; a client that loses an answer asks again.
 
     Args:
-        refusable: an answer of 4xx is one, too.
+        refusable: an answer of 4xx is one, too, unless it says when to ask again.
     """
     until = time.monotonic() + LONGEST
     while True:
         with contextlib.suppress(httpx.TransportError):
             answer = ask()
-            if answer.is_success or (refusable and answer.is_client_error):
+            is_refused = answer.is_client_error and "Retry-After" not in answer.headers
+            if answer.is_success or (refusable and is_refused):
                 return answer
             assert answer.status_code in BUSY or answer.is_server_error, answer.text
         assert time.monotonic() < until, "nobody answered"
