@@ -6,6 +6,8 @@ from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
+import httpx
+
 from tests.support.breakable import Part
 from tests.support.certificates import self_made
 from tests.support.paths import ROOT
@@ -21,6 +23,15 @@ HOSTS = ("127.0.0.1", "127.0.0.2")
 
 NAMES = ("one", "two")
 """What the configuration calls the servers of each kind."""
+
+
+def is_ready(host: str, management_port: int) -> bool:
+    """Whether a part says so."""
+    try:
+        return httpx.get(f"http://{host}:{management_port}/readyz", timeout=5).is_success
+    except httpx.HTTPError:
+        return False
+
 
 Server = tuple[int, int]
 """The port of a server, and its management port."""
@@ -62,4 +73,4 @@ class Balancer:
 
     def served(self, backend: str) -> Counter[str]:
         """How many requests each server of a backend got."""
-        return Counter(re.findall(rf" {backend}/(one|two) ", self.log.read_text()))
+        return Counter(re.findall(rf"~ {backend}/(one|two) ", self.log.read_text()))

@@ -5,8 +5,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-import httpx
-
 from jobauto_prefect.ledger.opening import open_ledger
 from jobauto_prefect.ledger.secrets import create_key
 from jobauto_prefect.monitoring.ports import Part as ManagementPart
@@ -14,7 +12,7 @@ from jobauto_prefect.settings import Settings
 from tests.support.breakable import Part, Relay
 from tests.support.clocks import Clock
 from tests.support.databases import database
-from tests.support.haproxy import Balancer
+from tests.support.haproxy import Balancer, is_ready
 from tests.support.installation import Installation, end_sessions, started
 from tests.support.namespaces import Wire, wire_if_allowed
 from tests.support.paths import JOBAUTO
@@ -98,7 +96,7 @@ class ManyMachines:
         return [
             name
             for name, port in self._management.items()
-            if not _is_ready(hosts.get(name, "127.0.0.1"), port)
+            if not is_ready(hosts.get(name, "127.0.0.1"), port)
         ]
 
     def cut_databases(self) -> None:
@@ -155,13 +153,6 @@ class ManyMachines:
                 own_home["JOBAUTO_MANAGEMENT_HOST"] = "0.0.0.0"
             made.append(part(name, *words, prefix=prefix, **own_home))
         return {each.name: each for each in made}
-
-
-def _is_ready(host: str, port: int) -> bool:
-    try:
-        return httpx.get(f"http://{host}:{port}/readyz", timeout=5).is_success
-    except httpx.HTTPError:
-        return False
 
 
 @contextmanager
