@@ -17,6 +17,7 @@ from starlette.routing import BaseRoute
 
 from jobauto_prefect.bounded_process import WALL_SECONDS
 from jobauto_prefect.console_addresses import CONTRACT
+from jobauto_prefect.definitions.records.value_rules import LARGEST_VALUE
 from jobauto_prefect.engine.api import ANSWER_SECONDS
 from jobauto_prefect.engine.prefect_server.database import statement_seconds
 from jobauto_prefect.facade import concurrency
@@ -223,6 +224,7 @@ YAML of `POST /apply` has up to {MOST_CHARACTERS:,} characters, and {MOST_TOKENS
 in all files together, JSON {MOST_JSON_VALUES:,} values. Prefect is sent
 {ITEMS_AT_ONCE["/logs/"]} log lines or {ITEMS_AT_ONCE["/events"]} events at once, however many come,
 of one list at a time.
+A value of a variable has up to {LARGEST_VALUE:,} bytes.
 Other bodies of a worker have up to {WORKERS_OTHER_VALUES:,} values. A list of tags has up to
 {MAX_TAGS}, a search for events {MAX_CONDITIONS} conditions of one kind.
 [Security](security.md) says what each identity may do.
