@@ -8,8 +8,8 @@ Each had some windows before. Measured are the opening of all windows of midnigh
 of some of their jobs, and each look that the services take at regular intervals; beside 1,000 run
 templates, taken in turn, because machines are uneven.
 
-`hour`: all windows from midnight to 01:00 of 1,000 run templates, whose tasks, jobs and audit
-entries are those of 90 days, beside 1,000 run templates with some windows before.
+`hour`: all windows from midnight to 01:00 of 1,000 run templates, whose tasks and jobs are
+those of 90 days, beside 1,000 run templates with some windows before.
 
 `prefect`: a real Prefect's scheduler with as many deployments as it takes to fill its minute.
 
@@ -83,7 +83,6 @@ SOME = "5"
 
 DAYS = sized(90, 2)
 WINDOWS_OF_DAYS = f"{DAYS} * d.a_day"
-AUDITED = 4  # entries of each job: created, bound, claimed, reported
 JOBS, TURN = sized(300, 20), 10
 """Of how many windows the jobs are claimed and reported, and how many at a time."""
 
@@ -139,16 +138,6 @@ FROM (SELECT j AS last FROM job j WHERE state = 'succeeded' ORDER BY id LIMIT 1)
         'schedule', k.window_start, 'begin', k.window_start, 'end', k.window_start)) made
 WHERE k.id > 1000000
 """,
-    """
-INSERT INTO audit_entry SELECT made.*
-FROM (SELECT a AS last FROM audit_entry a WHERE entity_type = 'Job' ORDER BY id LIMIT 1) s,
-    (SELECT max(id) AS id FROM audit_entry) m,
-    (SELECT j.id, j.begin, row_number() OVER (ORDER BY j.begin, n) AS number
-        FROM job j, generate_series(1, {audited}) n WHERE j.id > 1000000) j,
-    LATERAL jsonb_populate_record(s.last, jsonb_build_object(
-        'id', m.id + j.number, 'entity_id', j.id, 'created_at', j.begin)) made
-""",
-    "SELECT setval(pg_get_serial_sequence('audit_entry', 'id'), (SELECT max(id) FROM audit_entry))",
     "VACUUM ANALYZE",
 )
 WRITTEN = ("task", "job", "outbox_message", "audit_entry")
@@ -162,13 +151,11 @@ def _rows_written(ledger: Database) -> int:
 class Simulated:
     """A ledger with so many run templates, whose clock is ours.
 
-    `before` says how many windows each had, `audited` how many audit entries the job of each.
+    `before` says how many windows each had.
     """
 
-    def __init__(
-        self, home: Path, on: Database, templates: int, before: str = SOME, audited: int = 0
-    ) -> None:
-        self.on, self.templates, self.before, self.audited = on, templates, before, audited
+    def __init__(self, home: Path, on: Database, templates: int, before: str = SOME) -> None:
+        self.on, self.templates, self.before = on, templates, before
         self.settings = Settings(home=home, database_url=on.url)
         create_key(self.settings.key_path)
         engine = make_engine(self.settings.ledger_url)
@@ -204,7 +191,7 @@ class Simulated:
         self.scheduler.tick()
         self.run_jobs(self.opened_jobs()[: self.templates // 40])
         for statement in PAST:
-            server.execute(statement.format(windows=self.before, audited=self.audited))
+            server.execute(statement.format(windows=self.before))
 
     def opened_jobs(self, most: int = JOBS) -> list[tuple[int, UUID]]:
         """The jobs of windows that have just opened, with their deployments."""
@@ -303,10 +290,10 @@ class Simulated:
 
 
 @contextlib.contextmanager
-def simulated(templates: int, before: str = SOME, audited: int = 0) -> Iterator[Simulated]:
+def simulated(templates: int, before: str = SOME) -> Iterator[Simulated]:
     """A ledger on PostgreSQL that is about to see midnight."""
     with database() as on, tempfile.TemporaryDirectory(prefix="jobauto-bench-") as home:
-        made = Simulated(Path(home), on, templates, before, audited)
+        made = Simulated(Path(home), on, templates, before)
         made.fill()
         yield made
         made.ledger.close()
@@ -360,7 +347,7 @@ def hour() -> Iterator[Figures]:
     """An hour over tables that have been filled for long, beside nearly empty ones."""
     with (
         simulated(SIZES[0]) as new,
-        simulated(SIZES[0], WINDOWS_OF_DAYS, AUDITED) as old,
+        simulated(SIZES[0], WINDOWS_OF_DAYS) as old,
     ):
         opened, ran = (Counter[str](), Counter[str]()), (Counter[str](), Counter[str]())
         windows = 0
