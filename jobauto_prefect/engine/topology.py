@@ -1,7 +1,7 @@
 """Checks of the installation's parts against each other: what N of a kind must have alike."""
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import timedelta
 from itertools import groupby
 from typing import Any
@@ -162,24 +162,27 @@ def _servers(servers: Sequence[PartRecord]) -> Iterator[Finding]:
 def _settings(living: Sequence[PartRecord]) -> Iterator[Finding]:
     if len({part.facts["key"] for part in living}) > 1:
         return  # the digests are made with the key
+    # Parts of another version may know other settings.
     differing = {
         variable: apart
         for _, group in groupby(living, _kind)
-        for variable, apart in _unequal("settings", [*group])
+        for variable, apart in _unequal(_of_each("settings", group), known_to_all=True)
     }
-    ours = [part for part in living if part.kind != "prefect"]
-    differing |= {name: apart for name, apart in _unequal("settings", ours) if name in IN_ALL}
+    ours = _of_each("settings", (part for part in living if part.kind != "prefect"))
+    unequal = _unequal(ours, known_to_all=True)
+    differing |= {name: apart for name, apart in unequal if name in IN_ALL}
     for variable, apart in differing.items():
         message = f"{variable} differs: {apart}"
         yield Finding(PARTS, "wrong", message, "set it alike and restart them")
 
 
 def _files(living: Sequence[PartRecord]) -> Iterator[Finding]:
-    for path, apart in _unequal("files", [part for part in living if part.kind == "facade"]):
+    facades = (part for part in living if part.kind == "facade")
+    for path, apart in _unequal(_of_each("files", facades)):
         message = f"{path} is missing on some machines or differs: {apart}"
         yield Finding(PARTS, "wrong", message, "copy it to each machine with a facade")
-    services = [part for part in living if part.kind == "services" and "sources" in part.facts]
-    for path, apart in _unequal("sources", services):
+    services = (part for part in living if part.kind == "services" and "sources" in part.facts)
+    for path, apart in _unequal(_of_each("sources", services)):
         message = f"the event source {path} is missing on some machines: {apart}"
         help_ = "run services only on machines that have it, or use another kind of database"
         yield Finding(PARTS, "wrong", message, help_)
@@ -190,36 +193,42 @@ def _pools(workers: Sequence[WorkerRecord]) -> Iterator[Finding]:
     for worker in workers:
         by_pool[worker.pool].append(worker)
     for pool, alike in by_pool.items():
-        for path, apart in _unequal_facts("charts", alike):
+        for path, apart in _unequal({_worker(each): each.facts["charts"] for each in alike}):
             message = (
                 f"{path} of the Helm directory is missing for some workers of work pool {pool}"
                 f" or differs: {apart}"
             )
             help_ = "make JOBAUTO_HELM_DIRECTORY alike on their machines and restart them"
             yield Finding(PARTS, "warning", message, help_)
-        for variable, apart in _unequal_facts("settings", alike):
+        settings = {
+            _worker(each): {
+                **each.facts["settings"],
+                "JOBAUTO_RUN_AS": str(sorted(each.run_as.items())),
+            }
+            for each in alike
+        }
+        for variable, apart in _unequal(settings):
             message = f"{variable} differs between workers of work pool {pool}: {apart}"
             help_ = "set it alike and restart them, or give them work pools of their own"
             yield Finding(PARTS, "warning", message, help_)
 
 
-def _unequal_facts(fact: str, workers: Sequence[WorkerRecord]) -> Iterator[tuple[str, str]]:
-    known = {_worker(each): each.facts[fact] for each in workers if fact in each.facts}
-    for name in dict.fromkeys(name for values in known.values() for name in values):
-        if differing := _apart({worker: values.get(name) for worker, values in known.items()}):
-            yield name, differing
+def _of_each(fact: str, parts: Iterable[PartRecord]) -> dict[str, Mapping[str, object]]:
+    return {_name(part): part.facts[fact] for part in parts}
 
 
-def _unequal(fact: str, of: Sequence[PartRecord]) -> Iterator[tuple[str, str]]:
-    """Yield what the parts do not have alike, and which of them differ.
+def _unequal(
+    of: Mapping[str, Mapping[str, object]], *, known_to_all: bool = False
+) -> Iterator[tuple[str, str]]:
+    """Yield each name whose values differ, and which parts have the same value.
 
-    Parts of another version may know other settings: what only some know is left out.
+    A part without a name differs, too; with `known_to_all` such names are left out.
     """
-    for name in dict.fromkeys(name for part in of for name in part.facts[fact]):
-        if fact != "settings" or all(name in part.facts[fact] for part in of):
-            known = {_name(part): part.facts[fact].get(name) for part in of}
-            if differing := _apart(known):
-                yield name, differing
+    for name in dict.fromkeys(name for values in of.values() for name in values):
+        if known_to_all and not all(name in values for values in of.values()):
+            continue
+        if differing := _apart({who: values.get(name) for who, values in of.items()}):
+            yield name, differing
 
 
 def _apart(values: Mapping[str, object]) -> str:

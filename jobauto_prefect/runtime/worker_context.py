@@ -124,21 +124,17 @@ async def open_worker(plan: WorkerConfig) -> AsyncIterator[WorkerContext]:
 
 
 def _facts(plan: WorkerConfig) -> WorkerFacts:
+    settings = {
+        "JOBAUTO_KUBERNETES_NAMESPACE": plan.cluster.namespace,
+        "JOBAUTO_KUBERNETES_CONTEXT": plan.cluster.context,
+    }
     return WorkerFacts(
         version=__version__,
         prefect=importlib.metadata.version("prefect"),
         pid=os.getpid(),
         charts=_chart_digests(plan.cluster.helm_directory),
-        settings={name: value for name, value in _alike(plan).items() if value},
+        settings={name: value for name, value in settings.items() if value},
     )
-
-
-def _alike(plan: WorkerConfig) -> dict[str, str | None]:
-    return {
-        "JOBAUTO_KUBERNETES_NAMESPACE": plan.cluster.namespace,
-        "JOBAUTO_KUBERNETES_CONTEXT": plan.cluster.context,
-        "JOBAUTO_RUN_AS": ",".join(sorted(plan.run_as)),
-    }
 
 
 def _chart_digests(folder: Path | None) -> dict[str, str]:

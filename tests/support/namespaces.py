@@ -47,7 +47,7 @@ class Wire:
         _run(*rules, "POSTROUTING", "-o", self._far, "-j", "MASQUERADE")
 
     def cut(self) -> None:
-        """Lose every packet, both ways; nobody is told."""
+        """Drop all packets in both directions; no connection is closed."""
         _run("ip", "link", "set", self._near, "down")
 
     def mend(self) -> None:

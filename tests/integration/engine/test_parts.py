@@ -4,9 +4,10 @@ import asyncio
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from datetime import timedelta
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 from uuid import UUID, uuid4
 
@@ -65,9 +66,17 @@ def _add_source(ledger: Ledger, path: Path) -> None:
         session.add(source)
 
 
-def _store_worker(ledger: Ledger, host: str, pool: str = "jobauto", **facts: Any) -> None:
+def _store_worker(
+    ledger: Ledger,
+    host: str,
+    pool: str = "jobauto",
+    run_as: Mapping[str, str] = MappingProxyType({}),
+    **facts: Any,
+) -> None:
     alike = {"version": "0.1.0", "prefect": "3.8.8", "pid": 7, "charts": {}, "settings": {}}
-    start = workers.Registration(f"on-{host}", pool, host, uuid4(), facts={**alike, **facts})
+    start = workers.Registration(
+        f"on-{host}", pool, host, uuid4(), run_as=run_as, facts={**alike, **facts}
+    )
     with ledger.writing(SERVICE) as session:
         workers.register(session, start, {pool}, 90)
 
@@ -193,6 +202,14 @@ def test_workers_of_a_pool_are_compared(ledger: Ledger, facts: dict[str, Any], n
     (problem,) = _problems(ledger)
     assert named in problem.message
     assert "worker on-second on second" in problem.message
+
+
+def test_workers_of_a_pool_run_jobs_as_the_same_users(ledger: Ledger) -> None:
+    _store_one_of_each(ledger)
+    _store_worker(ledger, "first")
+    _store_worker(ledger, "second", run_as={"7": "jobs-acme"})
+    (problem,) = _problems(ledger)
+    assert "JOBAUTO_RUN_AS differs between workers of work pool jobauto" in problem.message
 
 
 def test_workers_of_different_pools_and_of_a_former_release_are_not_compared(

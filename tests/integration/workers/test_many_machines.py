@@ -69,7 +69,7 @@ FAULTS = (
     Fault(ENDED, ("prefect-api-2",)),
     Fault(ENDED, ("prefect-services-2",)),
     Fault(CUT, ("worker-1",), 15),
-    Fault(UNPLUGGED, (FAR,), 25),  # no packet arrives, and nobody is told
+    Fault(UNPLUGGED, (FAR,), 25),  # packets are dropped, and no connection is closed
     Fault(KILLED, ("haproxy",), all=True),
     Fault(FAILED_OVER, ("redis primary",), all=True),
     Fault(EMPTIED, ("redis-1", "redis-2"), all=True),
