@@ -164,15 +164,6 @@ class Database:
         query = "SELECT xact_commit + xact_rollback FROM pg_stat_database"
         return int(self.one(f"{query} WHERE datname = current_database()"))
 
-    def cpu_seconds(self) -> float:
-        """What PostgreSQL's processes for others than us have used."""
-        if self.is_file:
-            return 0.0
-        query = "SELECT pid FROM pg_stat_activity WHERE datname = current_database()"
-        return sum(
-            cpu_seconds(pid)[0] for (pid,) in self.rows(f"{query} AND pid <> pg_backend_pid()")
-        )
-
 
 @contextlib.contextmanager
 def database() -> Iterator[Database]:
@@ -194,6 +185,23 @@ def cpu_seconds(pid: int) -> tuple[float, float]:
         return 0.0, 0.0
     user, system, ended_user, ended_system = (int(field) / TICKS for field in fields[11:15])
     return user + system, ended_user + ended_system
+
+
+def children(pid: int) -> list[int]:
+    """The processes that a process has started and that are running."""
+    lists = Path(f"/proc/{pid}/task").glob("*/children")
+    return [int(child) for one in lists for child in one.read_text().split()]
+
+
+def postgresql_cpu_seconds(observed: Sequence[Database]) -> float:
+    """What PostgreSQL has used, with its processes that have ended, but without ours."""
+    ours = [each.server.info.backend_pid for each in observed if not each.is_file]
+    if not ours:
+        return 0.0
+    fields = Path(f"/proc/{ours[0]}/stat").read_text().rpartition(")")[2].split()
+    postmaster = int(fields[1])
+    others = [pid for pid in children(postmaster) if pid not in ours]
+    return sum(cpu_seconds(postmaster)) + sum(cpu_seconds(pid)[0] for pid in others)
 
 
 def pss_mb(pid: int) -> float:
@@ -269,7 +277,7 @@ class Server:
         return {
             **{name: own for name, (own, _) in used.items()},
             "jobs": sum(children for _, children in used.values()),
-            "postgresql": sum(each.cpu_seconds() for each in self.databases),
+            "postgresql": postgresql_cpu_seconds(self.databases),
         }
 
     def cpu_since(self, before: Mapping[str, float]) -> dict[str, float]:
@@ -358,8 +366,7 @@ class Up(Server):
 
     def _parts(self, pid: int) -> dict[str, int]:
         pids = {event["part"]: event["pid"] for event in self.said("started")}
-        children = Path(f"/proc/{pids['worker']}/task").glob("*/children")
-        (watchdog,) = (int(child) for one in children for child in one.read_text().split())
+        (watchdog,) = children(pids["worker"])
         return {"up": pid, **pids, "watchdog": watchdog}
 
     def sign_in(self) -> None:

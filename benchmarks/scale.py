@@ -41,6 +41,7 @@ from benchmarks.installation import (
     bare,
     database,
     eventually,
+    postgresql_cpu_seconds,
     program,
     report,
     sized,
@@ -241,13 +242,13 @@ class Simulated:
     def measured(self, work: Callable[[], object]) -> dict[str, float]:
         """What some work takes: seconds of CPU, here and of PostgreSQL, statements and rows."""
         self.statements, rows = 0, _rows_written(self.on)
-        own, theirs = time.process_time(), self.on.cpu_seconds()
+        own, theirs = time.process_time(), postgresql_cpu_seconds([self.on])
         began = time.perf_counter()
         work()
         return {
             "seconds": time.perf_counter() - began,
             "own": time.process_time() - own,
-            "postgresql": self.on.cpu_seconds() - theirs,
+            "postgresql": postgresql_cpu_seconds([self.on]) - theirs,
             "statements": float(self.statements),
             "rows": float(_rows_written(self.on) - rows),
         }
