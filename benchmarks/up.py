@@ -3,11 +3,11 @@
     python -m benchmarks.up --json [--quick] [PostgreSQL | SQLite]
 
 On both databases, unless one is named. A bare Prefect is measured before ours and after it, with
-nothing else running: the yardstick of jobs (the floor, see benchmarks/floor.py) is both together.
-Jobs run /bin/true; those of the mixed burst are of 20 run templates, print three lines, and one of
-ten fails. A burst is over when ledger and Prefect show each end. A table has the CPU of each
-process by job; `jobs` is that of their processes. The management ports are on: they say how often
-Prefect was asked.
+nothing else running: the yardstick of jobs (the floor, see benchmarks/floor.py) is both together,
+that of a burst the faster one. Jobs run /bin/true; those of the mixed burst are of 20 run
+templates, print three lines, and one of ten fails. A burst is over when ledger and Prefect show
+each end. A table has the CPU of each process by job; `jobs` is that of their processes. The
+management ports are on: they say how often Prefect was asked.
 """
 
 import statistics
@@ -153,11 +153,12 @@ def _measured(kind: str) -> list[Figures]:
             ours = _at_rest(service) | _jobs_of(service)
         prefect.start()
         floors.append(_floors(prefect, kind))
-    mean = {name: statistics.mean(each[name] for each in floors) for name in ("rate", "single")}
-    mean["p95"] = statistics.mean(each["p95"] for each in floors)
+    mean = {name: statistics.mean(each[name] for each in floors) for name in ("single", "p95")}
+    # The faster one: on SQLite a bare Prefect stalls in some bursts, and is no yardstick then.
+    fastest = max(each["rate"] for each in floors)
     rows = [
         *_starts(ours, mean, floors),
-        *_bursts(ours, mean, floors, kind),
+        *_bursts(ours, fastest, floors, kind),
         *_rests(ours, alone),
     ]
     suffix = "" if kind == KINDS[0] else f", {kind}"
@@ -201,9 +202,7 @@ def _starts(ours: Figures, mean: Mapping[str, float], floors: list[Figures]) -> 
     return rows
 
 
-def _bursts(
-    ours: Figures, mean: Mapping[str, float], floors: list[Figures], kind: str
-) -> list[Figures]:
+def _bursts(ours: Figures, fastest: float, floors: list[Figures], kind: str) -> list[Figures]:
     airflow = _airflow(ours["rate"]) if kind == KINDS[0] else {"airflow_met": True}
     floor_cpu = {
         name: statistics.mean(each["cpu_ms"][name] for each in floors)
@@ -212,7 +211,7 @@ def _bursts(
     cpu_ratio = sum(ours["cpu_ms"].values()) / sum(floor_cpu.values())
     of_prefect = ours["cpu_ms"]["prefect"] / floor_cpu["prefect"]
     polls = sum(number for route, number in ours["asked"].items() if route.endswith(POLLS))
-    yardstick = ("the floor: create, Running, /bin/true, Completed", mean["rate"])
+    yardstick = ("the floor: create, Running, /bin/true, Completed", fastest)
     goal = (
         f"at least {GOAL_BURST:.0%} of the floor and {GOAL_AIRFLOW:g} times Airflow, at most"
         f" {GOAL_CPU:g} times the CPU, {GOAL_PREFECT:g} times Prefect's, {GOAL_POLLS:g} polls a job"
@@ -223,7 +222,7 @@ def _bursts(
         _row("burst: mixed", ours["mixed"], unit, yardstick, 2, f"at least {GOAL_MIXED:.0%}"),
     ]
     rows[0] |= {
-        "met": ours["rate"] >= GOAL_BURST * mean["rate"]
+        "met": ours["rate"] >= GOAL_BURST * fastest
         and airflow["airflow_met"]
         and cpu_ratio <= GOAL_CPU
         and of_prefect <= GOAL_PREFECT
@@ -238,7 +237,7 @@ def _bursts(
         "asked_of_prefect_per_job": ours["asked"],
         **airflow,
     }
-    rows[1]["met"] = ours["mixed"] >= GOAL_MIXED * mean["rate"]
+    rows[1]["met"] = ours["mixed"] >= GOAL_MIXED * fastest
     return rows
 
 
