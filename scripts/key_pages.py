@@ -108,17 +108,13 @@ def _type(key: Key) -> str:
         kind = items.get("type")
         choices = " | ".join(f"`{each}`" for each in items.get("enum", ()))
         named = [f"array of {choices or (TYPES[kind] + 's' if kind == 'string' else 'objects')}"]
-    bounds = [f"{words} {rules[word]:,}" for word, words in BOUNDS.items() if word in rules]
-    return ", ".join([" or ".join(named) or "any value", *bounds])
+    span = [f"{words} {rules[word]:,}" for word, words in SPAN.items() if word in rules]
+    most = [f"at most {rules[word]:,} {unit}" for word, unit in MOST.items() if word in rules]
+    return ", ".join([" ".join([" or ".join(named) or "any value", *span]), *most])
 
 
-BOUNDS = {
-    "minimum": "from",
-    "exclusiveMinimum": "more than",
-    "maximum": "to",
-    "maxItems": "items at most:",
-    "maxLength": "characters at most:",
-}
+SPAN = {"minimum": "from", "exclusiveMinimum": "above", "maximum": "to"}
+MOST = {"maxItems": "items", "maxLength": "characters"}
 
 
 def _facts(key: Key) -> str:

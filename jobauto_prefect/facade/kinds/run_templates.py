@@ -140,8 +140,8 @@ class RunTemplate(Labelled):
         description="The work queue in its work pool; null: the default queue."
     )
     queue_priority: int | None = Field(
-        description="Priority of its queue: if workers are busy, the lowest number comes first; "
-        "null: the priority stays as it is."
+        description="Priority of its queue. When workers are busy, jobs of the queue with the "
+        "lowest number start first; null: the priority stays as it is."
     )
     timeout_seconds: float | None = Field(
         description="Seconds a job may run; null: the service's default."

@@ -83,8 +83,8 @@ class StopBody(Body):
 
 
 class WebHookBody(Body):
-    """An address is called. A `secret` that is masked or left out stays as it is. If the address
-    changes, the secret must be sent again; null: calls are not signed.
+    """jobauto calls an address. A `secret` that is masked or left out stays as it is. If the
+    address changes, the secret must be sent again; null: calls are not signed.
     """
 
     uri: WebAddress = Field(description="The address to call.")
@@ -116,7 +116,7 @@ class ActionsBody(BaseModel):
         None, alias=Action.STOP, description="The run template stops following its schedule."
     )
     webhook: Annotated[WebHookBody | None, ON, OrSwitch(WebHookBody)] = Field(
-        None, alias=Action.WEBHOOK, description="An address is called."
+        None, alias=Action.WEBHOOK, description="jobauto calls an address."
     )
 
     @model_validator(mode="before")
