@@ -91,6 +91,7 @@ async def _respond(visit: Visit, job_id: int, refusal: Refusal | None = None) ->
     log = await read_log(
         visit.contract,
         job_id,
+        job["state"],
         before=int(before) if is_number(before) and 0 < int(before[:12]) < 2**31 else None,
         sought=asked.get("find", ""),
     )

@@ -73,9 +73,17 @@ class LogSection:
 
 
 async def read_log(
-    contract: Contract, job_id: int, *, before: int | None = None, sought: str = ""
+    contract: Contract,
+    job_id: int,
+    shown_state: str,
+    *,
+    before: int | None = None,
+    sought: str = "",
 ) -> LogSection:
     """Read the end of a log, or of what is before a line; with `sought` only lines that contain it.
+
+    `shown_state` is the state that the page shows: the job may have another one by now, and then
+    the first look for new lines reloads the page.
 
     Raises:
         ContractError: the job does not exist, or the visitor may not see it.
@@ -86,7 +94,7 @@ async def read_log(
     lines = await asyncio.to_thread(long_work.compute, _lines_of, answer, sought)
     is_cut = len(lines) < len(answer["lines"]) or len(lines) == PAGE_LINES
     has_earlier = is_cut if sought else bool(lines) and lines[0].number > 1
-    follows = before is None and not sought and answer["state"] in LIVE_JOBS
+    follows = before is None and not sought and shown_state in LIVE_JOBS
     first = lines[0].number if lines else 1
     return LogSection(
         job_id=job_id,
@@ -95,7 +103,7 @@ async def read_log(
         sought=sought,
         earlier=_page(job_id, before=first, find=sought) if has_earlier else "",
         end="" if before is None else _page(job_id, find=sought),
-        next_lines=_next(job_id, answer, first) if follows else "",
+        next_lines=_next(job_id, answer["last"], shown_state, first) if follows else "",
     )
 
 
@@ -109,13 +117,11 @@ async def read_next_lines(contract: Contract, job_id: int, after: int, first: in
     answer = await contract.fetch(f"/job/{job_id}/output.json", query)
     lines = await asyncio.to_thread(long_work.compute, _lines_of, answer)
     has_gap = bool(lines) and lines[0].number > after + 1
-    if has_gap or answer["last"] - first >= MAX_LIVE_LINES:
-        return replace(await read_log(contract, job_id), replaces_all=True)
     state = answer["state"]
-    follows = state in LIVE_JOBS
-    return LogSection(
-        job_id, lines, state, next_lines=_next(job_id, answer, first) if follows else ""
-    )
+    if has_gap or answer["last"] - first >= MAX_LIVE_LINES:
+        return replace(await read_log(contract, job_id, state), replaces_all=True)
+    next_lines = _next(job_id, answer["last"], state, first) if state in LIVE_JOBS else ""
+    return LogSection(job_id, lines, state, next_lines=next_lines)
 
 
 def _lines_of(answer: Mapping[str, Any], sought: str = "") -> list[LogLine]:
@@ -155,8 +161,8 @@ def _page(job_id: int, place: str = "log", **query: Any) -> str:
     return f"{CONSOLE}/jobs/{job_id}{'?' if fields else ''}{fields}#{place}"
 
 
-def _next(job_id: int, answer: Mapping[str, Any], first: int) -> str:
-    query = {"after": answer["last"], "first": first, "state": answer["state"]}
+def _next(job_id: int, last: int, state: str, first: int) -> str:
+    query = {"after": last, "first": first, "state": state}
     return f"{CONSOLE}/jobs/{job_id}/log?{urlencode(query)}"
 
 

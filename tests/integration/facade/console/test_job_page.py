@@ -4,14 +4,22 @@ import html
 import re
 from collections.abc import Callable
 from datetime import timedelta
+from typing import Any
 
 import httpx
 import pytest
 
+from jobauto_prefect.facade.console.jobs import job_page
 from jobauto_prefect.facade.console.jobs.artifact_previews import MAX_MARKDOWN, MAX_PREVIEWED
-from jobauto_prefect.facade.console.jobs.log import MAX_LIVE_LINES, PAGE_LINES
+from jobauto_prefect.facade.console.jobs.log import (
+    MAX_LIVE_LINES,
+    PAGE_LINES,
+    LogSection,
+    read_log,
+)
 from jobauto_prefect.ledger.audit.trail import SERVICE
 from jobauto_prefect.ledger.jobs.leases import add_notice
+from jobauto_prefect.ledger.records import Job
 from jobauto_prefect.ledger.store import Ledger
 from tests.support.console import add_user, links, post, submit, visitor
 from tests.support.job_records import HOSTILE, JobRecords, make_job_template
@@ -191,6 +199,27 @@ def test_a_page_that_follows_loads_anew_once_its_job_is_in_another_state(
     job = jobs.job(state="running")
     address = _next_address(_page(operator, job)).replace("state=running", "state=scheduled")
     assert operator.get(address).headers["HX-Refresh"] == "true"
+
+
+@pytest.mark.parametrize("later", ["running", "cancelled"])
+def test_a_page_reloads_if_its_job_changed_while_it_was_read(
+    operator: httpx.Client,
+    jobs: JobRecords,
+    ledger: Ledger,
+    monkeypatch: pytest.MonkeyPatch,
+    later: str,
+) -> None:
+    job = jobs.job(state="scheduled")
+
+    async def read_log_of_a_changed_job(*asked: Any, **options: Any) -> LogSection:
+        with ledger.writing(SERVICE) as session:
+            session.get_one(Job, job).state = later
+        return await read_log(*asked, **options)
+
+    monkeypatch.setattr(job_page, "read_log", read_log_of_a_changed_job)
+    page = _page(operator, job)
+    assert ">scheduled</span>" in page
+    assert operator.get(_next_address(page)).headers["HX-Refresh"] == "true"
 
 
 def test_a_page_that_follows_never_grows_without_end(
