@@ -194,12 +194,12 @@ def children(pid: int) -> list[int]:
 
 
 def postgresql_cpu_seconds(observed: Sequence[Database]) -> float:
-    """What PostgreSQL has used, with its processes that have ended, but without ours."""
+    """What PostgreSQL's server has used, ended processes included, without our own connections."""
     ours = [each.server.info.backend_pid for each in observed if not each.is_file]
     if not ours:
         return 0.0
-    fields = Path(f"/proc/{ours[0]}/stat").read_text().rpartition(")")[2].split()
-    postmaster = int(fields[1])
+    _state, parent, *_ = Path(f"/proc/{ours[0]}/stat").read_text().rpartition(")")[2].split()
+    postmaster = int(parent)
     others = [pid for pid in children(postmaster) if pid not in ours]
     return sum(cpu_seconds(postmaster)) + sum(cpu_seconds(pid)[0] for pid in others)
 

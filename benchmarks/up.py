@@ -3,8 +3,8 @@
     python -m benchmarks.up --json [--quick] [PostgreSQL | SQLite]
 
 On both databases, unless one is named. A bare Prefect is measured before ours and after it, with
-nothing else running: the yardstick of jobs (the floor, see benchmarks/floor.py) is both together,
-that of a burst the faster one. Jobs run /bin/true; those of the mixed burst are of 20 run
+nothing else running: the yardstick of jobs (the floor, see benchmarks/floor.py) is the mean of
+both; that of a burst is the faster one. Jobs run /bin/true; those of the mixed burst are of 20 run
 templates, print three lines, and one of ten fails. A burst is over when ledger and Prefect show
 each end. A table has the CPU of each process by job; `jobs` is that of their processes. The
 management ports are on: they say how often Prefect was asked.

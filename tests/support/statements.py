@@ -16,7 +16,7 @@ from tests.support.breakable import Relay
 MESSAGE_HEAD = 5  # bytes: kind, length
 START_HEAD = 4  # the first message of a connection has no kind
 UNCOUNTED = ("BEGIN", "COMMIT", "SELECT clock_timestamp()")
-"""Commits are counted by themselves; the clock is measured now and then, by whoever comes."""
+"""Commits have a count of their own; any process may measure the clock at any time."""
 
 
 class Statements(Relay):
