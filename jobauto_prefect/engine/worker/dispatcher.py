@@ -318,7 +318,6 @@ class Dispatcher:
             return
         self._complained = False
         self._asked_at = self._time()
-        # The answer may be older than their end: they would be claimed a second time.
         waiting = [run for run in answer if run.id not in self._ended_meanwhile]
         self._offered = deque(waiting)
         told = {run.id for run in waiting}
@@ -363,6 +362,8 @@ class Dispatcher:
             avoid_seconds = 60
         finally:
             del self._in_hand[run.id]
+            # Answers older than this end still list the run: it would be claimed a second time.
+            self.drop(run.id)
             self._ended_meanwhile.add(run.id)
             self._aside.discard(run.id)
             self._ended_at = self._time()

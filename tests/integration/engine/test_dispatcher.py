@@ -58,8 +58,9 @@ async def pool(prefect_server: str) -> AsyncIterator[Pool]:
 class Hands:
     """A dispatcher of a worker with some hands, whose runs go on until they are let go."""
 
-    def __init__(self, pool: Pool, limit: int, now: datetime) -> None:
+    def __init__(self, pool: Pool, limit: int, now: datetime, avoid_seconds: float = 60) -> None:
         self.begun: list[UUID] = []
+        self._avoid_seconds = avoid_seconds
         self._may_end = asyncio.Event()
         target = PollTarget(pool.name, limit=limit)
         self.dispatcher = Dispatcher(pool.api, target, self._handle, lambda: now)
@@ -67,7 +68,7 @@ class Hands:
     async def _handle(self, run: WaitingRun) -> float:
         self.begun.append(run.id)
         await self._may_end.wait()
-        return 60
+        return self._avoid_seconds
 
     async def look(self, expected: Sequence[UUID]) -> None:
         """Look for runs; those expected are begun, and no other."""
@@ -121,6 +122,22 @@ async def test_a_run_that_ends_during_a_poll_is_not_begun_again(pool: Pool) -> N
         await looking
         await hands.wait_until_idle()
     assert begun == [run]
+
+
+async def test_a_run_that_ends_after_a_poll_with_no_free_slot_is_not_begun_again(
+    pool: Pool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(dispatcher, "FRESH_SECONDS", 600)
+    now = utc_now()
+    first = await pool.add_run("urgent", now - MILLISECOND)
+    hands = Hands(pool, 1, now, avoid_seconds=0)
+    await hands.look([first])
+    second = await pool.add_run("urgent", now)
+    await hands.dispatcher.poll()  # the answer has both
+    await hands.let_go()
+    await hands.dispatcher.start_due()
+    await hands.let_go()
+    assert hands.begun == [first, second]
 
 
 async def test_a_run_is_begun_a_moment_before_it_is_due_and_no_sooner(pool: Pool) -> None:

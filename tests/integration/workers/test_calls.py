@@ -8,6 +8,7 @@ from uuid import UUID
 import pytest
 from prefect.settings import PREFECT_API_URL, temporary_settings
 
+from jobauto_prefect.engine import hand_overs
 from jobauto_prefect.engine.api import PrefectApi
 from jobauto_prefect.engine.worker.dispatcher import PollTarget
 from jobauto_prefect.engine.worker.session import SessionOptions, WorkerSession
@@ -97,6 +98,7 @@ async def test_a_run_is_claimed_once_though_prefect_announces_it_before_it_is_bo
         return await ask(client, claim)
 
     monkeypatch.setattr(FacadeClient, "claim", note)
+    monkeypatch.setattr(hand_overs, "WAIT_SECONDS", PATIENCE)
     async with shift(plant, transport, limit=4):
         jobs = [await asyncio.to_thread(plant.post_job, **QUIET) for _ in range(5)]
         for job_id in jobs:
