@@ -150,6 +150,19 @@ def _created(model: str) -> str:
     return name
 
 
+@contextmanager
+def database_of_encoding(encoding: str) -> Iterator[str]:
+    """The URL of an empty database on PostgreSQL with this encoding."""
+    name = f"jobauto_test_{uuid.uuid4().hex}"
+    create = sql.SQL("CREATE DATABASE {} TEMPLATE template0 LOCALE 'C' ENCODING {}")
+    with postgresql() as server:
+        server.execute(create.format(sql.Identifier(name), encoding))
+    try:
+        yield f"{POSTGRESQL.rpartition('/')[0]}/{name}"
+    finally:
+        _drop([name])
+
+
 def _drop(names: list[str]) -> None:
     if names:
         with postgresql() as server:

@@ -70,6 +70,8 @@ def make_engine(url: str, limits: Limits | None = None) -> Engine:
         limits = limits or Limits()
         kept = max(1, limits.connections // 3)  # while they are not used
         engine = timed_engine(url, limits, pool_size=kept, max_overflow=limits.connections - kept)
+        # Before SQLAlchemy's own first query: with SQL_ASCII, the driver answers with bytes.
+        event.listen(engine, "connect", _require_unicode, insert=True)
         event.listen(engine, "connect", _leave_beginnings_to_us)
         event.listen(engine, "begin", _begin_postgresql)
         return engine
@@ -78,6 +80,15 @@ def make_engine(url: str, limits: Limits | None = None) -> Engine:
     event.listen(engine, "connect", _configure_sqlite)
     event.listen(engine, "begin", _begin_sqlite)
     return engine
+
+
+def _require_unicode(connection: Any, _record: Any) -> None:
+    encoding = connection.info.parameter_status("server_encoding")
+    if encoding != "UTF8":
+        raise NotReady(
+            f"the ledger's database has the encoding {encoding}, which can't hold every text; use"
+            " one made with CREATE DATABASE ... ENCODING 'UTF8' TEMPLATE template0"
+        )
 
 
 def _leave_beginnings_to_us(connection: Any, _record: Any) -> None:

@@ -40,7 +40,7 @@ from jobauto_prefect.ledger.secrets import create_key, load_key
 from jobauto_prefect.ledger.states import JobState
 from jobauto_prefect.ledger.store import KEY_FACT, Ledger
 from jobauto_prefect.settings import Settings
-from tests.support.databases import both_databases, database
+from tests.support.databases import both_databases, database, database_of_encoding
 from tests.support.ledger_rows import claim_next, fetch_all, fetch_one
 from tests.support.ports import free_port
 from tests.support.secrets import SECRET
@@ -362,3 +362,12 @@ def test_what_a_parent_lets_go_of_has_its_entry_too(ledger: Ledger) -> None:
         ("UserRole", "create"),
         ("UserRole", "delete"),
     ]
+
+
+@pytest.mark.parametrize("encoding", ["SQL_ASCII", "LATIN2"])
+def test_a_database_that_cannot_hold_every_text_is_refused_with_what_to_do(encoding: str) -> None:
+    with database_of_encoding(encoding) as url:
+        engine = make_engine(Settings(database_url=url).ledger_url)
+        with pytest.raises(NotReady, match=f"{encoding}.*CREATE DATABASE ... ENCODING 'UTF8'"):
+            migration.upgrade(engine)
+        engine.dispose()
