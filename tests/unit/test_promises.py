@@ -111,6 +111,10 @@ def test_every_setting_is_documented() -> None:
     assert [name for name in names if f"`{name}`" not in text] == []
 
 
+PYTHONS = ("3.11", "3.12", "3.13", "3.14")
+"""Where the marker of a requirement may hold."""
+
+
 def test_constraints_pin_every_package_and_name_no_addresses() -> None:
     lines = (ROOT / "constraints.txt").read_text().splitlines()
     pinned = {canonicalize_name(line.partition("==")[0]) for line in lines}
@@ -137,7 +141,11 @@ def needed() -> set[str]:
 def _wanted(line: str, extra: str) -> list[tuple[str, str]]:
     """The package a requirement names, with each of its extras, where its marker holds."""
     requirement = Requirement(line)
-    if requirement.marker is not None and not requirement.marker.evaluate({"extra": extra}):
+    marker = requirement.marker
+    if marker is not None and not any(
+        marker.evaluate({"extra": extra, "python_version": version, "python_full_version": version})
+        for version in PYTHONS
+    ):
         return []
     name = canonicalize_name(requirement.name)
     return [(name, each) for each in ("", *requirement.extras)]

@@ -2,6 +2,7 @@
 
 import json
 import math
+import sys
 import time
 from datetime import date
 from typing import Any
@@ -143,13 +144,12 @@ def test_a_report_is_ready_for_json() -> None:
     [
         ("", "syntax", 1, 1),
         ('{\n  "name": }', "syntax", 2, 11),
-        ('{"a": 1,}', "syntax", 1, 9),
+        ('{"a": 1,}', "syntax", 1, 8 if sys.version_info >= (3, 13) else 9),
         ("{'a': 1}", "syntax", 1, 2),
         ('{"a": "line\nbreak"}', "syntax", 1, 12),
         (b'{"a":\n "\xff"}', "encoding", 2, 3),
         (b'\xef\xbb\xbf{"a":\n "\xff"}', "encoding", 2, 3),
         ('{"a": "\ud800"}', "encoding", 1, 8),
-        ("[" * 9_000, "depth", None, None),
         (" " * (MAX_BYTES + 1), "size", None, None),
     ],
 )
@@ -209,6 +209,11 @@ def test_depth_is_limited_to_the_same_level_in_text_and_document() -> None:
     assert validate(json.dumps(fitting)).valid
     assert only(check(too_deep).faults).rule == "depth"
     assert only(validate(json.dumps(too_deep)).faults).rule == "depth"
+
+
+@pytest.mark.parametrize("levels", [100, 9_000])
+def test_depth_is_limited_however_deep_python_reads(levels: int) -> None:
+    assert only(validate("[" * levels + "]" * levels).faults).rule == "depth"
 
 
 def test_a_document_that_contains_itself_is_refused() -> None:

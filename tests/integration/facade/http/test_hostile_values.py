@@ -27,6 +27,7 @@ VALUES: dict[str, str] = {
     "Infinity": "-Infinity",
     "depth": '{"a":' * 100 + "1" + "}" * 100,
     "great depth": "[" * 1100 + "]" * 1100,
+    "greater depth": "[" * 50_000 + "]" * 50_000,
     "depth beyond all": "[" * 100_000,
 }
 """JSON of which some database, or Prefect, can't keep the value."""
