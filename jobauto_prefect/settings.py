@@ -151,7 +151,14 @@ class Settings(BaseSettings):
     key_file: Path | None = Field(
         default=None, description="File with the key of the secret values; default: in the home."
     )
-    url: str = Field(default="http://127.0.0.1:8000", description="Address of the REST facade.")
+    url: str = Field(
+        default="http://127.0.0.1:8000",
+        description="Address of the REST facade for people; links use it.",
+    )
+    facade_url: str = Field(
+        default="",
+        description="Address at which workers and services reach the facade; default: JOBAUTO_URL.",
+    )
     prefect_api_url: str = Field(
         default="http://127.0.0.1:4200/api",
         validation_alias="PREFECT_API_URL",
@@ -470,7 +477,7 @@ class Settings(BaseSettings):
             raise ValueError(f"{code!r} is not a language; use a code such as en or cs_CZ")
         return code
 
-    @field_validator("url", "prefect_api_url", "prefect_ui_url")
+    @field_validator("url", "facade_url", "prefect_api_url", "prefect_ui_url")
     @classmethod
     def _address(cls, address: str) -> str:
         if address and not _is_web_address(address):
@@ -577,6 +584,11 @@ class Settings(BaseSettings):
         """
         own = RUN_AS_DIRECTORY if self.run_as else self.home / "work"
         return self.worker_directory or own
+
+    @property
+    def facade(self) -> str:
+        """The address at which workers and services reach the facade."""
+        return self.facade_url or self.url
 
     @property
     def prefect_ui(self) -> str:

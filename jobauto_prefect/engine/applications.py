@@ -92,7 +92,9 @@ async def load(app_id: int, settings: Settings, patience_seconds: float) -> Flow
         FacadeUnavailable: it did not answer within `patience_seconds`.
         NotReady, Unauthorized, NotFound: the flow can't be loaded; the message says why.
     """
-    async with FacadeClient(settings.url, require_worker_token(settings, settings.pool)) as client:
+    async with FacadeClient(
+        settings.facade, require_worker_token(settings, settings.pool)
+    ) as client:
         try:
             async with asyncio.timeout(patience_seconds):
                 return compile_flow(

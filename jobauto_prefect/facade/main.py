@@ -144,6 +144,7 @@ async def serve_services(settings: Settings, ledger: Ledger) -> None:
     begin_tracing("services")
     monitor = Monitor("services")
     _watch_services(monitor, settings, ledger)
+    monitor.checks["facade"] = check_answers(f"{settings.facade}/api/v1/ping.json")
     async with management_port(settings, Part.SERVICES, monitor):
         await run_all_services(settings, ledger, monitor)
 

@@ -67,7 +67,7 @@ def load_worker_config(
     if run_as:
         settings = settings.model_copy(update={"run_as": tuple(run_as)})
     return WorkerConfig(
-        url=settings.url,
+        url=settings.facade,
         token=require_worker_token(settings, pool),
         worker=worker,
         pool=pool,

@@ -21,6 +21,7 @@ from tests.support.waits import eventually
 FILE = (ROOT / "deployments" / "compose.yaml").read_text()
 PARTS = ("facade", "prefect", "services", "worker")
 GRACE = 10  # seconds, those of compose unless a service has its own
+DEFAULT = re.compile(r"\$\{\w*URL:-([^}]*)\}")
 REQUIRED = re.compile(r"\$\{(\w+)(?!\w|:-)")
 
 
@@ -30,8 +31,9 @@ class Composed:
     def __init__(self, place: Path) -> None:
         self.place = place
         self.api, self.prefect, self.management = free_port(), free_port(), free_range()
-        text = FILE.replace("localhost:8000", f"localhost:{self.api}")
-        text = text.replace("localhost:4200", f"localhost:{self.prefect}")
+        text = DEFAULT.sub(r"\1", FILE)
+        text = re.sub(r"(localhost|facade):8000", f"localhost:{self.api}", text)
+        text = re.sub(r"(localhost|prefect):4200", f"localhost:{self.prefect}", text)
         text = re.sub(r"PORT: 9400$", f"PORT: {self.management}", text, flags=re.MULTILINE)
         text = re.sub(r"postgresql://\S*\$\{.*", f"sqlite:///{place}/ledger.db", text)
         text = re.sub(r" +PREFECT_SERVER_DATABASE_CONNECTION_URL: .*", "", text)

@@ -64,6 +64,7 @@ readinessProbe:
 - {name: JOBAUTO_HOME, value: /var/lib/jobauto}
 - {name: HOME, value: /var/lib/jobauto}
 - {name: JOBAUTO_API_HOST, value: "0.0.0.0"}
+- {name: JOBAUTO_FACADE_URL, value: {{ printf "https://%s-facade:8000" (include "jobauto.name" .) | quote }}}
 - {name: JOBAUTO_POOL, value: {{ .Values.worker.pool | quote }}}
 - {name: SSL_CERT_FILE, value: /etc/jobauto/tls/ca.crt}
 - {name: PREFECT_API_SSL_CERT_FILE, value: /etc/jobauto/tls/ca.crt}

@@ -96,7 +96,7 @@ async def examine(settings: Settings) -> list[Finding]:
 async def _server_findings(settings: Settings) -> AsyncIterator[Finding]:
     async with httpx.AsyncClient(timeout=TIMEOUT_SECONDS) as http:
         for name, url, command in (
-            ("facade", f"{settings.url}/api/v1/ping.json", "jobauto api start"),
+            ("facade", f"{settings.facade}/api/v1/ping.json", "jobauto api start"),
             ("Prefect", f"{settings.prefect_api_url.rstrip('/')}/health", "jobauto prefect start"),
         ):
             try:

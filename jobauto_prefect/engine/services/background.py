@@ -92,10 +92,10 @@ async def run_services(
     wanted = timetable.wanted
     await asyncio.to_thread(follow_zone, ledger, settings)
     authorization = own_authorization(ledger.box)
-    verify = await asyncio.to_thread(certificates.verification, settings.url)
+    verify = await asyncio.to_thread(certificates.verification, settings.facade)
     async with (
         PrefectApi(settings.prefect_api_url, authorization=authorization) as prefect,
-        httpx.AsyncClient(base_url=settings.url, timeout=2, verify=verify) as facade,
+        httpx.AsyncClient(base_url=settings.facade, timeout=2, verify=verify) as facade,
         asyncio.TaskGroup() as tasks,
     ):
         context = EngineContext(ledger, prefect, settings)
@@ -225,6 +225,8 @@ class Reaper:
         self._lease = timedelta(seconds=settings.lease_seconds)
         self._facade = facade
         self._answering_since: datetime | None = None
+        self._silent_since: datetime | None = None
+        self._complained = False
         self._looked_at: datetime | None = None
         self._are_leases_held = True
 
@@ -236,8 +238,10 @@ class Reaper:
         if idle is not None and idle < pause and not self._are_leases_held:
             return
         was_away = idle is None or idle > self._lease / 2
-        if not await self.answers() or was_away:
+        answers = await self.answers()
+        if not answers or was_away:
             self._answering_since = None
+        self._note_answer(answers, now)
         self._looked_at = now
         if self._answering_since is None:
             self._answering_since = now
@@ -251,6 +255,19 @@ class Reaper:
             for lease in expired:
                 with apart(f"job {lease.job_id}"):
                     await asyncio.to_thread(self._settle_lost, lease, instant)
+
+    def _note_answer(self, answers: bool, now: datetime) -> None:
+        if answers:
+            self._silent_since, self._complained = None, False
+        elif self._silent_since is None:
+            self._silent_since = now
+        elif now - self._silent_since >= self._lease and not self._complained:
+            self._complained = True
+            logger.warning(
+                "jobs of dead workers stay running: the facade does not answer at %s; set"
+                " JOBAUTO_FACADE_URL to an address that the services reach",
+                self._settings.facade,
+            )
 
     async def answers(self) -> bool:
         """Whether the claims API answers."""

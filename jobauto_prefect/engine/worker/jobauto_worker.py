@@ -234,7 +234,7 @@ class JobautoWorker(BaseWorker[BaseJobConfiguration, BaseVariables, JobautoResul
         )
         options = SessionOptions(self.name, target, settings.grace_seconds)
         waiting = asyncio.get_running_loop().call_later(
-            PATIENCE_SECONDS, printer, f"Waiting for the facade at {settings.url} ..."
+            PATIENCE_SECONDS, printer, f"Waiting for the facade at {settings.facade} ..."
         )
         monitor = worker_monitor(
             settings,

@@ -17,7 +17,7 @@ def worker_monitor(settings: Settings, is_polling: Callable[[], bool]) -> Monito
 
     monitor = Monitor("worker")
     monitor.signs["loop"] = polls
-    monitor.checks["facade"] = check_answers(f"{settings.url}/api/v1/ping.json")
+    monitor.checks["facade"] = check_answers(f"{settings.facade}/api/v1/ping.json")
     monitor.checks["prefect"] = check_answers(f"{settings.prefect_api_url}/health")
     return monitor
 

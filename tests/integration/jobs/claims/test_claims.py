@@ -442,14 +442,22 @@ async def test_the_reaper_finds_a_lease_that_was_granted_while_it_looked_less_of
     ledger.clock = utc_now
 
 
-async def test_the_reaper_does_not_count_while_the_facade_is_away(
-    claims: httpx.Client, template: dict[str, Any], ledger: Ledger, facade_settings: Settings
+async def test_the_reaper_does_not_count_while_the_facade_is_away_and_says_so_once(
+    claims: httpx.Client,
+    template: dict[str, Any],
+    ledger: Ledger,
+    facade_settings: Settings,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     launch = granted(claims, claim_of())
     start = datetime.now(UTC) + timedelta(hours=1)
     away = facade_settings.model_copy(update={"url": "http://127.0.0.1:9"})
+    await _reap(ledger, away, lambda: _seconds(start, 0, 10, 20, 29))
+    assert caplog.messages == []
     await _reap(ledger, away, lambda: _seconds(start, *range(0, 120, 10)))
     assert _state(ledger, launch) == "running"
+    (said,) = caplog.messages
+    assert "does not answer at http://127.0.0.1:9; set JOBAUTO_FACADE_URL" in said
 
 
 def _state(ledger: Ledger, launch: dict[str, Any]) -> str:
