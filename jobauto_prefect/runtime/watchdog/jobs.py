@@ -216,6 +216,10 @@ REASONS = {
 }
 
 
+NO_DESCRIPTOR = -1
+"""Stands for one that could not be received."""
+
+
 class NotStarted(NamedTuple):
     """Why a process could not start. `unable`: no job could have started just now."""
 
@@ -234,6 +238,9 @@ def spawn(
     """
     user = message["user"] or {}
     argv = [_bytes(word) for word in message["argv"]]
+    if NO_DESCRIPTOR in outputs:
+        error = OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+        return _reason(error, argv[0], message)
     try:
         return subprocess.Popen(
             argv,

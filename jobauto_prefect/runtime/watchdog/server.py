@@ -23,6 +23,7 @@ from jobauto_prefect.runtime.watchdog import loss_reports, process_table
 from jobauto_prefect.runtime.watchdog.framing import Inbox, Message, pack
 from jobauto_prefect.runtime.watchdog.jobs import (
     ExternalJobGuard,
+    NO_DESCRIPTOR,
     NativeJob,
     NotStarted,
     OtherJob,
@@ -128,11 +129,15 @@ class WatchdogServer:
         messages: list[Message] = []
         while True:
             try:
-                data, descriptors, _, _ = socket.recv_fds(self._socket, 1 << 16, 8)
+                data, descriptors, flags, _ = socket.recv_fds(self._socket, 1 << 16, 8)
             except BlockingIOError:
                 return messages, False
             except OSError:
                 return messages, True
+            if flags & socket.MSG_CTRUNC:  # this process has no room for the outputs of a start
+                for descriptor in descriptors:
+                    os.close(descriptor)
+                descriptors = [NO_DESCRIPTOR] * 2
             self._descriptors += descriptors
             if not data:
                 return messages, True
@@ -200,7 +205,8 @@ class WatchdogServer:
             process = spawn(message, outputs, before_exec)
         finally:
             for descriptor in outputs:
-                os.close(descriptor)
+                if descriptor != NO_DESCRIPTOR:
+                    os.close(descriptor)
         if isinstance(process, NotStarted):
             self._say("not_started", message["job"], **process._asdict())
         else:

@@ -227,16 +227,18 @@ def _descriptors_of(pid: int) -> int:
     return sum(1 for _ in Path(f"/proc/{pid}/fd").iterdir())
 
 
+@pytest.mark.parametrize("room", [0, 1, 3])
 async def test_a_worker_without_room_for_processes_says_so_and_costs_no_attempt(
-    opened: Opened, facade: Recorder
+    opened: Opened, facade: Recorder, room: int
 ) -> None:
     facade.lease_seconds = 4
     worker = await opened()
+    assert (await worker.runner.run(launch(worker, "true"))).report.exit_code == 0
     watchdog = await worker.runner._executors["Native"].watchdogs.get()
     used = _descriptors_of(watchdog.pid)
     before = resource.prlimit(watchdog.pid, resource.RLIMIT_NOFILE)
-    # Room for the two of its output, and not for what a start takes.
-    resource.prlimit(watchdog.pid, resource.RLIMIT_NOFILE, (used + 3, before[1]))
+    # At most for the two of its output, and not for what a start takes.
+    resource.prlimit(watchdog.pid, resource.RLIMIT_NOFILE, (used + room, before[1]))
     outcome = await worker.runner.run(launch(worker, "true"))
     assert (outcome.report.ending, outcome.report.worker_unable) == (Ending.LOST, True)
     assert not worker.fitness.is_able
@@ -262,7 +264,7 @@ async def test_a_job_without_room_for_its_directory_is_the_workers_trouble(
 async def test_what_the_ledger_says_at_a_renewal_is_done(opened: Opened, facade: Recorder) -> None:
     facade.lease_seconds = 4
     worker = await opened()
-    renewals = facade.bodies("renewals")
+    await until(lambda: facade.bodies("renewals"))
     facade.answers["renewals"] = lambda renewal: (
         200,
         {"now": facade.now(), "stop": dict.fromkeys(renewal.body["jobs"], "no")},
