@@ -22,8 +22,8 @@ import time
 from jobauto_prefect.runtime.watchdog import loss_reports, process_table
 from jobauto_prefect.runtime.watchdog.framing import Inbox, Message, pack
 from jobauto_prefect.runtime.watchdog.jobs import (
-    ExternalJobGuard,
     NO_DESCRIPTOR,
+    ExternalJobGuard,
     NativeJob,
     NotStarted,
     OtherJob,
