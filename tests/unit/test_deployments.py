@@ -105,6 +105,8 @@ def test_parts_of_the_compose_file_are_there() -> None:
         assert set(service.get("depends_on", ())) <= set(services)
         named = [DEFAULT.sub(r"\1", volume) for volume in service.get("volumes", ())]
         assert {volume.partition(":")[0] for volume in named} <= set(file["volumes"])
+        # One that starts again would leave those that share its network in the former one.
+        assert "network_mode" not in service
     # The worker has neither the ledger nor its key.
     assert "JOBAUTO_DATABASE_URL" not in services["worker"]["environment"]
     assert "home" not in str(services["worker"]["volumes"])
