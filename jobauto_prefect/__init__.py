@@ -1,3 +1,3 @@
 """Job automation on Prefect."""
 
-__version__ = "0.1.0"
+__version__ = "1.0.0"
