@@ -58,6 +58,10 @@ try-lowest: $(VENV)/.release ## Run the tests that need no server with the oldes
 try-image: $(READY) ## Build the container image on a fresh Debian and try it, with podman; B='--volume …' is for its build
 	$(VENV)/bin/python -m scripts.image $(B)
 
+.PHONY: try-compose
+try-compose: $(READY) ## Run deployments/compose.yaml with docker, and kill each of its parts; U=--no-build is for its start
+	$(VENV)/bin/python -m scripts.compose $(U)
+
 .PHONY: check
 check: $(READY) ## Check style, types and layers
 	$(VENV)/bin/ruff check .

@@ -26,7 +26,8 @@ DONE_ELSEWHERE = {"dev", "docs", "release"}
 
 LEFT = """
 Left for a person, of version {version}:
-1. make test, make soak, make try-lowest, and make try-prefect V=… with the newest Prefect.
+1. make test, make soak, make try-lowest, make try-image, make try-compose,
+   and make try-prefect V=… with the newest Prefect.
 2. Make its homes: python -m scripts.former_homes {wheel}
    and set FORMER in tests/integration/workers/test_rolling_upgrade.py to the commit.
 3. In CHANGELOG.md give what is under Unreleased the version and the date; commit.
