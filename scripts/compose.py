@@ -23,6 +23,7 @@ PARTS = ("facade", "prefect", "services", "worker", "database")
 PATIENCE = 120  # seconds
 URL = "https://localhost:8000"
 ECHO = {
+    "$schema": "https://example.org/application.json",
     "name": "Echo",
     "description": "Says that it ran.",
     "uuid": "0b4e1a8e-8f1c-4c1e-9d2a-0a6a3e7a2c11",
