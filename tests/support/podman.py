@@ -1,7 +1,7 @@
-"""A container engine for tests: Podman, with an image made of busybox and a storage of its own.
+"""Container engines for tests: Podman and Docker, each with a storage of its own.
 
-`JOBAUTO_TEST_REQUIRE_SERVICES=1`: without Podman, or where it runs nothing, the test fails instead
-of being skipped.
+Their image is made of busybox. `JOBAUTO_TEST_REQUIRE_SERVICES=1`: without an engine, or where it
+runs nothing, the test fails instead of being skipped.
 """
 
 import contextlib
@@ -11,7 +11,7 @@ import subprocess
 import tarfile
 import tempfile
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -53,11 +53,12 @@ exit "${FORCE_EXITCODE:-0}"
 
 
 @dataclass(frozen=True, slots=True)
-class Podman:
-    """A running `podman system service`; `environment` is for the command `podman`."""
+class Engine:
+    """A running engine; `environment` is for the command `podman`."""
 
+    name: str
     url: str
-    environment: Mapping[str, str] = field(repr=False)
+    environment: Mapping[str, str] = field(default_factory=dict, repr=False)
 
     def client(self) -> Any:
         """For looking."""
@@ -71,7 +72,7 @@ class Podman:
 
 
 @contextlib.contextmanager
-def podman() -> Iterator[Podman]:
+def podman() -> Iterator[Engine]:
     """An engine of its own, with the image; it and its containers are gone afterwards."""
     require(shutil.which("podman") and shutil.which("busybox"), "podman and busybox-static")
     # Its sockets have long names below this folder, and names of sockets can't be long.
@@ -86,9 +87,31 @@ def podman() -> Iterator[Podman]:
     url = f"unix://{folder}/podman.sock"
     try:
         _import_image(folder, environment)
-        with _service(url, environment, folder / "log"):
-            yield Podman(url, environment)
+        argv = ["podman", "system", "service", "--time", "0", url]
+        with _service(url, argv, environment, folder / "log"):
+            yield Engine("Podman", url, environment)
         _podman(["rm", "-fa", "-t", "0"], environment)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextlib.contextmanager
+def dockerd() -> Iterator[Engine]:
+    """A Docker daemon of its own, without networks, with the image; gone afterwards."""
+    there = shutil.which("dockerd") and shutil.which("busybox") and os.geteuid() == 0
+    require(there, "dockerd and busybox-static")
+    folder = Path(tempfile.mkdtemp(prefix="jd"))
+    url = f"unix://{folder}/docker.sock"
+    argv = ["dockerd", "--host", url, "--pidfile", f"{folder}/pid", "--bridge", "none"]
+    argv += ["--data-root", f"{folder}/data", "--exec-root", f"{folder}/exec"]
+    argv += ["--iptables=false", "--storage-driver", "vfs"]
+    try:
+        with _service(url, argv, os.environ, folder / "log"):
+            running = Engine("Docker", url)
+            with contextlib.closing(running.client()) as client:
+                client.import_image(src=str(_archive(folder)), repository=IMAGE)
+                client.tag(IMAGE, PROBE_IMAGE)
+            yield running
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
@@ -102,14 +125,18 @@ def require(there: Any, what: str) -> None:
 
 
 def _import_image(folder: Path, environment: Mapping[str, str]) -> None:
-    archive = folder / "image.tar"
-    with tarfile.open(archive, "w") as tar:
-        _add_programs(tar, folder)
-    imported = _podman(["import", str(archive), IMAGE], environment)
+    imported = _podman(["import", str(_archive(folder)), IMAGE], environment)
     _podman(["tag", IMAGE, PROBE_IMAGE], environment)
     limits = ["--ulimit", "nofile=1024", "--ulimit", "nproc=1024"]
     tried = _podman(["run", "--rm", "--network", "none", *limits, IMAGE, "true"], environment)
     require(imported.returncode == tried.returncode == 0, f"podman ({tried.stderr})")
+
+
+def _archive(folder: Path) -> Path:
+    archive = folder / "image.tar"
+    with tarfile.open(archive, "w") as tar:
+        _add_programs(tar, folder)
+    return archive
 
 
 def _podman(
@@ -124,6 +151,11 @@ def _add_programs(tar: tarfile.TarFile, folder: Path) -> None:
     busybox = shutil.which("busybox")
     assert busybox is not None
     applets = subprocess.run([busybox, "--list"], capture_output=True, text=True, check=True)
+    modes = {".": 0o755, "bin": 0o755, "usr": 0o755, "usr/bin": 0o755, "tmp": 0o1777, "etc": 0o1777}
+    for name, mode in modes.items():
+        directory = tarfile.TarInfo(name)
+        directory.type, directory.mode = tarfile.DIRTYPE, mode
+        tar.addfile(directory)
     tar.add(busybox, "bin/busybox")
     for applet in set(applets.stdout.split()) - {"busybox"}:
         link = tarfile.TarInfo(f"bin/{applet}")
@@ -135,18 +167,16 @@ def _add_programs(tar: tarfile.TarFile, folder: Path) -> None:
     tar.add(probe, "usr/bin/multiflexi-probe")
     (folder / "plain").write_text("no program")
     tar.add(folder / "plain", "usr/bin/plain")
-    for name in ("tmp", "etc"):
-        directory = tarfile.TarInfo(name)
-        directory.type, directory.mode = tarfile.DIRTYPE, 0o1777
-        tar.addfile(directory)
 
 
 @contextlib.contextmanager
-def _service(url: str, environment: Mapping[str, str], log: Path) -> Iterator[None]:
+def _service(
+    url: str, argv: Sequence[str], environment: Mapping[str, str], log: Path
+) -> Iterator[None]:
     with (
         log.open("wb") as output,
         subprocess.Popen(
-            ["podman", "system", "service", "--time", "0", url],
+            argv,
             env=environment,
             stdout=output,
             stderr=output,

@@ -10,14 +10,16 @@ import pytest
 from jobauto_prefect.runtime.worker_context import WorkerContext, open_worker
 from tests.support.kubernetes.api import SimulatedCluster
 from tests.support.launches import Opened, plan
-from tests.support.podman import Podman, podman
+from tests.support.podman import Engine, dockerd, podman
 from tests.support.recorder import Recorder
+
+ENGINES = {"Podman": podman, "Docker": dockerd}
 
 
 @pytest.fixture(scope="session")
-def engine() -> Iterator[Podman]:
-    """A container engine."""
-    with podman() as running:
+def engine(request: pytest.FixtureRequest) -> Iterator[Engine]:
+    """A container engine: Podman's, or the one that the parameter names."""
+    with ENGINES[getattr(request, "param", "Podman")]() as running:
         yield running
 
 

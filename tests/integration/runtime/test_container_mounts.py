@@ -4,12 +4,12 @@ import pytest
 
 from jobauto_prefect.runtime.protocol import Ending
 from tests.support.launches import Opened, contained
-from tests.support.podman import Podman
+from tests.support.podman import Engine
 from tests.support.recorder import Recorder, texts
 
 
 async def test_podman_mounts_the_directory_without_setuid_files_and_devices(
-    opened: Opened, engine: Podman, facade: Recorder
+    opened: Opened, engine: Engine, facade: Recorder
 ) -> None:
     worker = await opened(podman_url=engine.url)
     request = contained(worker, "cat /proc/self/mountinfo", executor="Podman")
@@ -19,9 +19,13 @@ async def test_podman_mounts_the_directory_without_setuid_files_and_devices(
     assert {"rw", "nosuid", "nodev"} <= {*mount[5].split(",")}
 
 
-@pytest.mark.parametrize("executor", ["Docker", "Podman"])
+@pytest.mark.parametrize(
+    ("engine", "executor"),
+    [("Podman", "Docker"), ("Podman", "Podman"), ("Docker", "Docker")],
+    indirect=["engine"],
+)
 async def test_a_container_makes_no_device(
-    opened: Opened, engine: Podman, facade: Recorder, executor: str
+    opened: Opened, engine: Engine, facade: Recorder, executor: str
 ) -> None:
     worker = await opened(docker_url=engine.url, podman_url=engine.url)
     settings = {"user": "0:0"}

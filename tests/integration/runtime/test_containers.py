@@ -1,4 +1,4 @@
-"""Jobs as containers: Podman's engine, by the Docker API and by both executors' names."""
+"""Jobs as containers: by the Docker API of both engines, and by both executors' names."""
 
 import asyncio
 import contextlib
@@ -17,9 +17,11 @@ from jobauto_prefect.runtime.worker_context import WorkerContext, open_worker
 from tests.support.breakable import SocketRelay
 from tests.support.launches import Opened, contained, left_in, plan
 from tests.support.paths import ROOT
-from tests.support.podman import Podman
+from tests.support.podman import Engine
 from tests.support.recorder import Recorder
 from tests.support.waits import until
+
+pytestmark = pytest.mark.parametrize("engine", ["Podman", "Docker"], indirect=True)
 
 HOSTILE = {
     "QUOTES": 'it\'s "quoted" `id` $(id) ${HOME} \\ %s',
@@ -51,13 +53,13 @@ asyncio.run(main())
 
 
 @pytest.fixture(autouse=True)
-def nothing_remains(engine: Podman) -> Iterator[None]:
+def nothing_remains(engine: Engine) -> Iterator[None]:
     yield
     assert engine.containers() == []
 
 
 @pytest.fixture
-async def worker(opened: Opened, engine: Podman) -> WorkerContext:
+async def worker(opened: Opened, engine: Engine) -> WorkerContext:
     return await opened(docker_url=engine.url, podman_url=engine.url)
 
 
@@ -70,15 +72,16 @@ def leave(name: str, request: Launch) -> None:
     Path(request.directory, name).touch()
 
 
-@pytest.mark.parametrize("executor", ["Docker", "Podman"])
 async def test_it_succeeds_with_its_output_apart(
-    worker: WorkerContext, facade: Recorder, executor: str
+    worker: WorkerContext, facade: Recorder, engine: Engine
 ) -> None:
-    request = contained(worker, "echo out; echo err >&2; pwd; id -u", executor=executor)
-    outcome = await worker.runner.run(request)
-    assert (outcome.report.ending, outcome.report.exit_code) == (Ending.EXITED, 0)
-    assert texts(facade) == ["out", request.directory, str(os.getuid())]
-    assert texts(facade, "stderr") == ["err"]
+    for job, executor in enumerate(sorted({"Docker", engine.name}), 1):
+        script = "echo out; echo err >&2; pwd; id -u"
+        request = contained(worker, script, executor=executor, job=job)
+        outcome = await worker.runner.run(request)
+        assert (outcome.report.ending, outcome.report.exit_code) == (Ending.EXITED, 0)
+        assert texts(facade, job=job) == ["out", request.directory, str(os.getuid())]
+        assert texts(facade, "stderr", job) == ["err"]
     assert left_in(worker) == []
 
 
@@ -173,7 +176,7 @@ NOT_STARTED: list[tuple[dict[str, Any], int, str]] = [
 
 
 async def test_what_cannot_be_started_says_why(
-    opened: Opened, engine: Podman, facade: Recorder
+    opened: Opened, engine: Engine, facade: Recorder
 ) -> None:
     worker = await opened(docker_url=engine.url)
     for job, (changes, code, message) in enumerate(NOT_STARTED, 1):
@@ -203,7 +206,7 @@ async def test_an_engine_that_is_away_is_the_workers_trouble_and_not_the_jobs(
 
 
 async def test_a_container_whose_engine_is_away_is_unknown_until_it_answers(
-    opened: Opened, engine: Podman, facade: Recorder, tmp_path: Path
+    opened: Opened, engine: Engine, facade: Recorder, tmp_path: Path
 ) -> None:
     facade.lease_seconds = 4
     socket = tmp_path / "engine.sock"
@@ -265,7 +268,7 @@ async def test_many_at_once(worker: WorkerContext, facade: Recorder, count: int)
 
 @contextlib.asynccontextmanager
 async def dying(
-    facade: Recorder, engine: Podman, directory: Path
+    facade: Recorder, engine: Engine, directory: Path
 ) -> AsyncIterator[tuple["subprocess.Popen[bytes]", int]]:
     """A worker whose job runs and does not heed TERM, and the number of its watchdog."""
     worker = _driver(facade, engine, directory)
@@ -279,7 +282,7 @@ async def dying(
         worker.wait()
 
 
-def _driver(facade: Recorder, engine: Podman, directory: Path) -> "subprocess.Popen[bytes]":
+def _driver(facade: Recorder, engine: Engine, directory: Path) -> "subprocess.Popen[bytes]":
     root = str(ROOT)
     argv = [sys.executable, "-c", DRIVER, facade.url, str(directory), engine.url, root]
     return subprocess.Popen(argv, stdout=subprocess.PIPE)
@@ -294,7 +297,7 @@ def kill_both(worker: "subprocess.Popen[bytes]", watchdog: int) -> None:
 
 
 async def test_the_container_of_a_dead_worker_is_gone_before_it_is_reported(
-    facade: Recorder, engine: Podman, tmp_path: Path
+    facade: Recorder, engine: Engine, tmp_path: Path
 ) -> None:
     seen: list[int] = []
 
@@ -312,7 +315,7 @@ async def test_the_container_of_a_dead_worker_is_gone_before_it_is_reported(
 
 
 async def test_the_successor_ends_what_worker_and_watchdog_left(
-    facade: Recorder, engine: Podman, tmp_path: Path
+    facade: Recorder, engine: Engine, tmp_path: Path
 ) -> None:
     async with dying(facade, engine, tmp_path) as (worker, watchdog):
         kill_both(worker, watchdog)
@@ -325,7 +328,7 @@ async def test_the_successor_ends_what_worker_and_watchdog_left(
 
 
 async def test_without_its_engine_a_successor_says_nothing_of_the_job(
-    facade: Recorder, engine: Podman, tmp_path: Path
+    facade: Recorder, engine: Engine, tmp_path: Path
 ) -> None:
     async with dying(facade, engine, tmp_path) as (worker, watchdog):
         kill_both(worker, watchdog)
@@ -348,7 +351,7 @@ async def test_a_worker_whose_watchdog_died_ends_the_container(
 
 
 async def test_a_container_that_somebody_removed_is_lost(
-    worker: WorkerContext, facade: Recorder, engine: Podman
+    worker: WorkerContext, facade: Recorder, engine: Engine
 ) -> None:
     running = asyncio.create_task(worker.runner.run(contained(worker, "echo on; sleep 60")))
     await until(lambda: texts(facade))

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.support.documents import smallest
-from tests.support.podman import EXECUTOR_SETTINGS, IMAGE, Podman, podman
+from tests.support.podman import EXECUTOR_SETTINGS, IMAGE, Engine, podman
 from tests.support.secrets import SECRET
 from tests.support.waits import eventually
 from tests.support.workers import Plant
@@ -18,7 +18,7 @@ SCRIPT = (
 
 
 @pytest.fixture(scope="module")
-def engine() -> Iterator[Podman]:
+def engine() -> Iterator[Engine]:
     with podman() as running:
         yield running
 
@@ -47,14 +47,14 @@ def contained(plant: Plant) -> Plant:
     )
 
 
-def held(plant: Plant, engine: Podman) -> int:
+def held(plant: Plant, engine: Engine) -> int:
     """A job whose container runs."""
     job = plant.post_job(HOLD="yes")
     eventually(lambda: [one for one in engine.containers() if one["State"] == "running"])
     return job
 
 
-def test_a_container_from_run_template_to_prefect(contained: Plant, engine: Podman) -> None:
+def test_a_container_from_run_template_to_prefect(contained: Plant, engine: Engine) -> None:
     plant = contained
     plant.deployment_id()
     with plant.worker(JOBAUTO_PODMAN_URL=engine.url) as worker:

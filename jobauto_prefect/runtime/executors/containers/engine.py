@@ -30,6 +30,10 @@ class EngineUnavailable(Exception):
     """The engine does not answer, or not properly; it may recover."""
 
 
+class EngineFailed(EngineUnavailable):
+    """The engine answers with an error of its own (5xx)."""
+
+
 class NoSuchContainer(Exception):
     """No such container exists."""
 
@@ -80,7 +84,7 @@ class Engine:
         except APIError as error:
             if error.is_client_error():
                 raise StartFailed(_error_text(error), NOT_EXECUTABLE) from None
-            raise EngineUnavailable(_error_text(error)) from None
+            raise EngineFailed(_error_text(error)) from None
         except (DockerException, RequestException, OSError) as error:
             raise EngineUnavailable(f"{self.address.name} at {self.address.url}: {error}") from None
 
@@ -148,16 +152,18 @@ class Engine:
 
         try:
             await self.run(pull)
-        except EngineUnavailable as error:
-            raise self.unable(error) from None
         except WorkerUnable:
             raise
-        except (NoSuchContainer, StartFailed) as error:
+        # Docker's own error is also its answer for a registry that it can't reach.
+        except (NoSuchContainer, StartFailed, EngineFailed) as error:
             raise StartFailed(f"image {image} can't be pulled: {error}", NOT_EXECUTABLE) from None
+        except EngineUnavailable as error:
+            raise self.unable(error) from None
 
     def unable(self, error: Exception) -> WorkerUnable:
-        """Return the error for an engine that does not answer."""
-        return WorkerUnable(f"{self.address.name} does not answer: {error}", self.address.name)
+        """Return the error for an engine that does not answer, or not properly."""
+        answer = "answers with an error" if isinstance(error, EngineFailed) else "does not answer"
+        return WorkerUnable(f"{self.address.name} {answer}: {error}", self.address.name)
 
     async def check(self) -> None:
         """Check that the engine answers.
