@@ -14,6 +14,7 @@ import pytest
 from psycopg import sql
 from sqlalchemy import make_url
 
+from tests.support.container_engines import EXECUTOR_SETTINGS, IMAGE, podman
 from tests.support.databases import POSTGRESQL, postgresql
 from tests.support.guides import (
     PAGES,
@@ -29,7 +30,6 @@ from tests.support.guides import (
 from tests.support.helm import Helm
 from tests.support.kubernetes.api import SimulatedCluster
 from tests.support.mail_server import MailServer, mail_server
-from tests.support.podman import EXECUTOR_SETTINGS, IMAGE, podman
 from tests.support.service import Service
 from tests.support.vault import TOKEN, vault
 from tests.support.waits import eventually

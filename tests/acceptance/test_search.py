@@ -13,8 +13,8 @@ from selenium import webdriver
 from selenium.webdriver.common.by import By
 
 from tests.support.browser import chromium
+from tests.support.container_engines import require
 from tests.support.paths import ROOT
-from tests.support.podman import require
 from tests.support.waits import eventually
 
 HAVE_TO = 45

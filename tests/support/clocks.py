@@ -5,8 +5,8 @@ import struct
 import subprocess
 from pathlib import Path
 
+from tests.support.container_engines import require
 from tests.support.paths import ROOT
-from tests.support.podman import require
 
 COMPILER = shutil.which("cc")
 

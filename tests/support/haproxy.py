@@ -10,8 +10,8 @@ import httpx
 
 from tests.support.breakable import Part
 from tests.support.certificates import self_made
+from tests.support.container_engines import require
 from tests.support.paths import ROOT
-from tests.support.podman import require
 from tests.support.ports import free_port
 from tests.support.processes import clean_environment
 

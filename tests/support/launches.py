@@ -11,7 +11,7 @@ from jobauto_prefect.runtime.protocol import (
 )
 from jobauto_prefect.runtime.worker_config import WorkerConfig
 from jobauto_prefect.runtime.worker_context import WorkerContext
-from tests.support.podman import EXECUTOR_SETTINGS, IMAGE
+from tests.support.container_engines import EXECUTOR_SETTINGS, IMAGE
 from tests.support.recorder import Recorder
 
 TOKEN = "the-worker-token"

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.podman import require
+from tests.support.container_engines import require
 
 PATIENCE = 20  # seconds
 

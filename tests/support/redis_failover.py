@@ -6,7 +6,7 @@ from pathlib import Path
 from redis import Redis
 
 from tests.support.breakable import Part
-from tests.support.podman import require
+from tests.support.container_engines import require
 from tests.support.ports import free_port
 from tests.support.processes import clean_environment
 from tests.support.redis_server import PROGRAM

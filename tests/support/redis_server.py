@@ -9,7 +9,7 @@ from pathlib import Path
 from redis import Redis
 from redis.exceptions import ConnectionError as NoAnswer
 
-from tests.support.podman import require
+from tests.support.container_engines import require
 from tests.support.ports import free_port
 from tests.support.secrets import SECRET
 from tests.support.waits import eventually

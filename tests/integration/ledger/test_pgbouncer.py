@@ -20,8 +20,8 @@ from jobauto_prefect.ledger.database.announcements import Announcement
 from jobauto_prefect.ledger.opening import open_ledger
 from jobauto_prefect.ledger.secrets import create_key
 from jobauto_prefect.settings import Settings
+from tests.support.container_engines import require
 from tests.support.databases import database
-from tests.support.podman import require
 from tests.support.ports import free_port
 from tests.support.servers import user_token
 from tests.support.waits import eventually, until

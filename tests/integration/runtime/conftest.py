@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from jobauto_prefect.runtime.worker_context import WorkerContext, open_worker
+from tests.support.container_engines import Engine, dockerd, podman
 from tests.support.kubernetes.api import SimulatedCluster
 from tests.support.launches import Opened, plan
-from tests.support.podman import Engine, dockerd, podman
 from tests.support.recorder import Recorder
 
 ENGINES = {"Podman": podman, "Docker": dockerd}

@@ -3,8 +3,8 @@
 import pytest
 
 from jobauto_prefect.runtime.protocol import Ending
+from tests.support.container_engines import Engine
 from tests.support.launches import Opened, contained
-from tests.support.podman import Engine
 from tests.support.recorder import Recorder, texts
 
 

@@ -15,9 +15,9 @@ import pytest
 from jobauto_prefect.runtime.protocol import ArtifactPattern, Ending, Launch
 from jobauto_prefect.runtime.worker_context import WorkerContext, open_worker
 from tests.support.breakable import SocketRelay
+from tests.support.container_engines import Engine
 from tests.support.launches import Opened, contained, left_in, plan
 from tests.support.paths import ROOT
-from tests.support.podman import Engine
 from tests.support.recorder import Recorder
 from tests.support.waits import until
 

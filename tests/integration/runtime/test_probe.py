@@ -13,12 +13,12 @@ from jobauto_prefect.runtime.launch.preparation import prepare
 from jobauto_prefect.runtime.protocol import Launch
 from jobauto_prefect.runtime.worker_config import KubernetesConfig
 from jobauto_prefect.runtime.worker_context import WorkerContext
+from tests.support.container_engines import EXECUTOR_SETTINGS
+from tests.support.container_engines import PROBE as PROGRAM
 from tests.support.corpus import needs_corpus, source
 from tests.support.helm import Helm
 from tests.support.kubernetes.api import SimulatedCluster
 from tests.support.launches import Opened, launch
-from tests.support.podman import EXECUTOR_SETTINGS
-from tests.support.podman import PROBE as PROGRAM
 from tests.support.recorder import Recorder
 
 NAME = "VitexSoftware__multiflexi-probe__probe.multiflexi.app.json"

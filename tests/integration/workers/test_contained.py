@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.support.container_engines import EXECUTOR_SETTINGS, IMAGE, Engine, podman
 from tests.support.documents import smallest
-from tests.support.podman import EXECUTOR_SETTINGS, IMAGE, Engine, podman
 from tests.support.secrets import SECRET
 from tests.support.waits import eventually
 from tests.support.workers import Plant

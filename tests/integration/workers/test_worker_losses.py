@@ -25,9 +25,9 @@ from jobauto_prefect.jobs.claims.claim import OpenClaim
 from jobauto_prefect.runtime.protocol import ClaimAnswer
 from tests.support.breakable import Relay
 from tests.support.claims import claim_of, granted
+from tests.support.container_engines import IMAGE, podman
 from tests.support.paths import JOBAUTO
 from tests.support.plant_services import services
-from tests.support.podman import IMAGE, podman
 from tests.support.processes import running
 from tests.support.servers import client
 from tests.support.waits import eventually
