@@ -200,7 +200,7 @@ async def _carry_out(
         reporter.show_start(run.id, looks, begun)
         metadata = RunMetadata(run.labels, begun)
         logs = LogShipper(api)
-        async with _shipping(logs), _ending_on_sigterm(api, opened, run.id, answer.launch.job_id):
+        async with logs.sending(), _ending_on_sigterm(api, opened, run.id, answer.launch.job_id):
             run_log = logs.run_log(run.id, answer.launch.job_id)
             outcome = await opened.runner.run(answer.launch, run_log, claim.confirm)
         run_status = outcome.answer.run_status if outcome.answer else None
@@ -213,17 +213,6 @@ async def _carry_out(
     finally:
         reporter.attach_metadata(run.id, run_status, metadata)
         await reporter.wait_until_idle()
-
-
-@contextlib.asynccontextmanager
-async def _shipping(logs: LogShipper) -> AsyncIterator[None]:
-    shipping = asyncio.create_task(logs.run())
-    try:
-        yield
-    finally:
-        shipping.cancel()
-        with contextlib.suppress(JobautoError):
-            await logs.flush()
 
 
 @contextlib.asynccontextmanager

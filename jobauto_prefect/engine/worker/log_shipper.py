@@ -1,8 +1,10 @@
 """Ships job output to Prefect's logs: one call per batch, for any number of jobs."""
 
 import asyncio
+import contextlib
 import logging
 from collections import deque
+from collections.abc import AsyncIterator
 from typing import Any
 from uuid import UUID
 
@@ -95,6 +97,18 @@ class LogShipper:
                 await self.flush()
             except PrefectUnavailable:
                 await asyncio.sleep(PAUSE_SECONDS)
+
+    @contextlib.asynccontextmanager
+    async def sending(self) -> AsyncIterator[None]:
+        """Send within the block, and at its end what still waits."""
+        running = asyncio.create_task(self.run())
+        try:
+            yield
+        finally:
+            # Flush first: cancelled while it sends, the task would lose the lines on their way.
+            with contextlib.suppress(JobautoError):
+                await self.flush()
+            running.cancel()
 
     async def flush(self) -> None:
         """Send waiting lines now.
