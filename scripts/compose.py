@@ -6,6 +6,7 @@ Needs docker with compose 2.23 or later, and the ports 8000 and 4200. Options go
 up`, such as `--no-build` if there is an image `jobauto`. Nothing is left of it.
 """
 
+import contextlib
 import os
 import secrets
 import ssl
@@ -55,17 +56,15 @@ def _signed_in() -> httpx.Client:
 
 def _until_succeeded(rest: httpx.Client, template_id: int) -> float:
     """Run a job, asking again while the facade is away; seconds until it has succeeded."""
-    began, job, state = time.monotonic(), None, ""
+    began, job, state = time.monotonic(), None, "not accepted"
     while state != "succeeded":
         if time.monotonic() - began > PATIENCE:
-            sys.exit(f"the job is {state or 'not accepted'} after {PATIENCE} s")
-        try:
+            sys.exit(f"the job is {state} after {PATIENCE} s")
+        with contextlib.suppress(httpx.HTTPError):
             if job is None:
                 answer = rest.post("/job/", json={"runtemplate_id": template_id})
                 job = answer.raise_for_status().json()["id"]
             state = rest.get(f"/job/{job}").raise_for_status().json()["state"]
-        except httpx.HTTPError:
-            state = state or "not accepted"
         time.sleep(0.1)
     return time.monotonic() - began
 

@@ -241,7 +241,7 @@ class Reaper:
         answers = await self.answers()
         if not answers or was_away:
             self._answering_since = None
-        self._note_answer(answers, now)
+        self._warn_of_silence(answers, now)
         self._looked_at = now
         if self._answering_since is None:
             self._answering_since = now
@@ -256,7 +256,7 @@ class Reaper:
                 with apart(f"job {lease.job_id}"):
                     await asyncio.to_thread(self._settle_lost, lease, instant)
 
-    def _note_answer(self, answers: bool, now: datetime) -> None:
+    def _warn_of_silence(self, answers: bool, now: datetime) -> None:
         if answers:
             self._silent_since, self._complained = None, False
         elif self._silent_since is None:
